@@ -16,6 +16,8 @@ pub const LABEL_SERVICE_UID: &str = "covey.dev/service-uid";
 pub const ANNOTATION_SERVICE: &str = "covey.dev/service";
 /// Annotation on mirrors, for people: namespace of the tenant's Service.
 pub const ANNOTATION_SERVICE_NAMESPACE: &str = "covey.dev/service-namespace";
+/// Annotation of the operator on mirrors: they stay although no Service is there for them.
+pub const ANNOTATION_KEPT: &str = api::names::ANNOTATION_KEPT_FOR_RESTORE;
 /// Value of `app.kubernetes.io/component` on mirrors and their EndpointSlices.
 pub const COMPONENT: &str = api::names::COMPONENT_LOAD_BALANCER;
 /// Who manages an EndpointSlice (`endpointslice.kubernetes.io/managed-by`, KEP-752).

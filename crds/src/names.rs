@@ -16,6 +16,9 @@ pub const COMPONENT_WORKER: &str = "worker";
 /// Value of [`LABEL_COMPONENT`] on what a tenant's Service of type LoadBalancer became in the tenant
 /// namespace: a Service and its EndpointSlices.
 pub const COMPONENT_LOAD_BALANCER: &str = "load-balancer";
+/// Annotation on a load balancer in a tenant namespace: UID of the Restore of its tenant cluster. Whether there is a
+/// Service for it in there or not, it stays until that Restore is confirmed or deleted.
+pub const ANNOTATION_KEPT_FOR_RESTORE: &str = "covey.dev/kept-for-restore";
 /// Label on what belongs to a BackupTarget: its UID.
 pub const LABEL_BACKUP_TARGET: &str = "covey.dev/backup-target";
 /// Value of [`LABEL_COMPONENT`] on what checks a BackupTarget.

@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const SAME: &str = "self.clusterName == oldSelf.clusterName && self.dryRun == oldSelf.dryRun \
-    && has(self.at) == has(oldSelf.at) && (!has(self.at) || self.at == oldSelf.at)";
+    && has(self.at) == has(oldSelf.at) && (!has(self.at) || self.at == oldSelf.at) \
+    && has(self.from) == has(oldSelf.from) && (!has(self.from) || self.from == oldSelf.from)";
 const SAME_FORM: &str = "a Restore cannot change but for confirmed: make another one";
 const STAYS: &str = "self.confirmed || !oldSelf.confirmed";
 const STAYS_FORM: &str = "confirmed cannot be taken back: the data of before may have been removed";
@@ -85,16 +86,33 @@ pub struct RestoreSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Moment>,
 
+    /// Whose backup is read. Cannot change. Default: that of the etcd cluster that the TenantCluster has now.
+    /// Example: `{"clusterID": "cdf818194e3a8c32"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Source>,
+
     /// `true`: it is only said whether it can be had, and nothing is stopped for it. Cannot change.
     /// Default: `false`. Example: `true`.
     #[serde(default)]
     pub dry_run: bool,
 
-    /// `true`: what the members of etcd had before is removed once the tenant cluster is restored; until then it is kept
-    /// on their volumes, and no other Restore of the tenant cluster begins. Cannot be taken back.
+    /// `true`: what the members of etcd had before is removed once the tenant cluster is restored, and load balancers that
+    /// it does not know any more; until then they are kept, and no other Restore of the tenant cluster begins. Cannot be
+    /// taken back.
     /// Default: `false`. Example: `true`.
     #[serde(default)]
     pub confirmed: bool,
+}
+
+/// Whose backup is read.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Source {
+    /// An etcd cluster that the TenantCluster had before, hexadecimal: every Restore makes another one, and
+    /// `status.replaces` of the Restore says which there was. Required, no default. Example: `cdf818194e3a8c32`.
+    #[serde(rename = "clusterID")]
+    #[schemars(length(min = 1, max = 16), regex(pattern = "^0*[1-9a-f][0-9a-f]*$"))]
+    pub cluster_id: String,
 }
 
 /// A moment: one of the two.
@@ -135,6 +153,12 @@ pub struct RestoreStatus {
     #[serde(rename = "clusterID", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub cluster_id: Option<String>,
+
+    /// The etcd cluster in whose place it is put, hexadecimal: the one that the TenantCluster had when the backup was
+    /// read. A later Restore brings moments of it back by `spec.from`. Example: `8e9e05c52164694d`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub replaces: Option<String>,
 
     /// The full snapshot that it would begin with; absent where it cannot be had.
     /// Example: `00000000000000001437-00000000000000000052-001795726800000`.

@@ -37,6 +37,16 @@ fn restore_that_cannot_be_had_this_way_is_refused_with_a_sentence() {
             change(restore(&json!({})), at(&json!({"revision": 7})), SAME),
             change(restore(&json!({})), restore(&json!({"dryRun": true})), SAME),
             change(
+                restore(&json!({"from": {"clusterID": "cdf8"}})),
+                restore(&json!({"from": {"clusterID": "cdf9"}})),
+                SAME,
+            ),
+            change(
+                restore(&json!({"from": {"clusterID": "cdf8"}})),
+                restore(&json!({})),
+                SAME,
+            ),
+            change(
                 restore(&json!({"confirmed": true})),
                 restore(&json!({})),
                 STAYS,

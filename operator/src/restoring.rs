@@ -5,11 +5,13 @@
 //! are written before anything depends on them. Laws (`tests`): a crash between any two writes leads to the same end;
 //! nothing is built while a pod is left that could write; no member starts on a folder that was not built whole, or is of
 //! another revision than its peers'; no kube-apiserver starts before the store is prepared; what cannot be built is given
-//! up, and the old data serves again; what was there before goes only once that is confirmed and every member serves.
+//! up, and the old data serves again; what was there before goes only once that is confirmed and every member serves, and
+//! so do load balancers that the tenant cluster of then does not know.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub mod begin;
+pub mod into;
 #[cfg(test)]
 mod tests;
 
@@ -73,8 +75,9 @@ pub struct Recorded {
 pub struct Observed {
     /// Names of the members.
     pub members: Vec<String>,
-    /// The etcd cluster whose backup it is, hexadecimal.
-    pub cluster_id: String,
+    /// Etcd clusters that what is built must not be of, hexadecimal: the one whose backup it is, and the one that is
+    /// replaced.
+    pub formers: BTreeSet<String>,
     /// The revision that it has to have at least.
     pub revision: u64,
     /// The facts.
@@ -101,6 +104,9 @@ pub struct Observed {
     pub is_confirmed: bool,
     /// Whether the Restore says how it ended, or is gone.
     pub is_said: bool,
+    /// Load balancers in the tenant namespace, by name, and whether they are marked to stay although no Service of the
+    /// tenant cluster may be there for them any more.
+    pub balancers: BTreeMap<String, bool>,
     /// Jobs that remove what was there before, by member.
     pub forgets: BTreeMap<String, Job<()>>,
 }
@@ -139,6 +145,10 @@ pub struct Plan {
     pub stop_building: BTreeSet<String>,
     /// Whether Leases are deleted from etcd.
     pub prepare: bool,
+    /// Load balancers to mark, so that they stay.
+    pub keep: BTreeSet<String>,
+    /// Load balancers whose mark goes, and they with it where no Service is there for them.
+    pub release: BTreeSet<String>,
     /// Members of which what was there before is to be removed.
     pub forget: BTreeSet<String>,
     /// Whether nothing is left to do, so that the facts may be forgotten.
@@ -157,6 +167,8 @@ pub fn plan(observed: &Observed) -> Plan {
         build: BTreeSet::new(),
         stop_building: BTreeSet::new(),
         prepare: false,
+        keep: BTreeSet::new(),
+        release: BTreeSet::new(),
         forget: BTreeSet::new(),
         is_over: false,
     };
@@ -237,9 +249,9 @@ fn contradiction(observed: &Observed) -> Option<String> {
                 "{member} was built at revision {found}, and {wanted} was found before"
             ));
         }
-        if built.cluster_id == observed.cluster_id {
+        if observed.formers.contains(&built.cluster_id) {
             return Some(format!(
-                "{member} was built as a member of the cluster of before"
+                "{member} was built as a member of a cluster of before"
             ));
         }
         let (other, before) = *first.get_or_insert((member, built));
@@ -262,8 +274,12 @@ fn switched(observed: &Observed, plan: &mut Plan) {
         plan.held.insert(Workload::Etcd);
         return;
     }
-    plan.prepare = observed.answers && !observed.is_prepared;
-    plan.record.is_prepared = observed.answers && observed.is_prepared;
+    // Services of load balancers that came later are not there any more, and who cares for them would delete them, with
+    // addresses that the world knows.
+    plan.keep = names(observed, false);
+    let may = observed.answers && plan.keep.is_empty();
+    plan.prepare = may && !observed.is_prepared;
+    plan.record.is_prepared = may && observed.is_prepared;
 }
 
 /// The control plane may run: an outage from now on is one, and stops nothing anew.
@@ -276,8 +292,16 @@ fn prepared(observed: &Observed, plan: &mut Plan) {
     let all_serve = observed.all_serve && observed.serves;
     if observed.is_confirmed && observed.is_said && all_serve {
         plan.forget.extend(observed.members.iter().cloned());
+        plan.release = names(observed, true);
         let is_forgotten =
             |member: &String| matches!(observed.forgets.get(member), Some(Job::Done(())));
-        plan.is_over = observed.members.iter().all(is_forgotten);
+        plan.is_over = plan.release.is_empty() && observed.members.iter().all(is_forgotten);
     }
+}
+
+/// Load balancers that are marked, or are not.
+fn names(observed: &Observed, marked: bool) -> BTreeSet<String> {
+    let all = observed.balancers.iter();
+    let these = all.filter(|(_, is_marked)| **is_marked == marked);
+    these.map(|(name, _)| name.clone()).collect()
 }

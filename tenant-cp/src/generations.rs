@@ -67,6 +67,26 @@ impl<T> Generations<T> {
     }
 }
 
+impl<T: Clone + PartialEq> Generations<T> {
+    /// Those of a tenant cluster whose etcd has the objects of another one from now on. Those of the other one keep their
+    /// numbers, by which objects name them, and are only read; the active one goes on, with a number above all. Done
+    /// again it is the same.
+    #[must_use]
+    pub fn after(&self, other: &Self) -> Self {
+        let Some((own, active)) = self.active() else {
+            return other.clone();
+        };
+        let newest = other.all.keys().max().copied().unwrap_or_default();
+        let has = |(number, value): (&u32, &T)| self.all.get(number) == Some(value);
+        if own > newest && other.all.iter().all(has) {
+            return self.clone();
+        }
+        let mut all = other.all.clone();
+        all.insert(newest.max(own).saturating_add(1), active.clone());
+        Self { all, held: None }
+    }
+}
+
 impl<T> FromIterator<(u32, T)> for Generations<T> {
     fn from_iter<I: IntoIterator<Item = (u32, T)>>(generations: I) -> Self {
         Self {
@@ -143,6 +163,22 @@ mod tests {
         };
         let pairs = names.iter().map(|name| ((*name).to_owned(), pair(name)));
         pairs.collect()
+    }
+
+    #[test]
+    fn objects_of_another_tenant_cluster_are_read_by_its_numbers_and_written_anew_by_the_own_key() {
+        let own = Generations::first("own");
+        let other = Generations::from_iter([(1, "first"), (2, "second")]);
+        let both = own.after(&other);
+        let all: Vec<_> = both.active_first().collect();
+        assert_eq!(all, [(3, &"own"), (2, &"second"), (1, &"first")]);
+        assert_eq!(both.after(&other), both);
+        // The one of before is held while a newer one of it is brought to everybody: all of it is read.
+        let mut held = other.clone();
+        held.hold(1);
+        assert_eq!(own.after(&held), both);
+        assert_eq!(own.after(&Generations::default()), own);
+        assert_eq!(Generations::default().after(&other), other);
     }
 
     #[test]

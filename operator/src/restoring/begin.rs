@@ -33,7 +33,9 @@ pub fn can_begin(restore: &Restore, cluster: &TenantCluster) -> bool {
         && restore.spec.cluster_name == cluster.name_any()
         && status.cluster_uid.is_some()
         && status.cluster_uid == cluster.uid()
-        && status.cluster_id.as_deref() == cluster_id(cluster);
+        && status.cluster_id.as_deref() == source(restore, cluster)
+        && status.replaces.is_some()
+        && status.replaces.as_deref() == cluster_id(cluster);
     let is_known = status.revision.is_some() && status.bump.is_some();
     let going = restore.metadata.deletion_timestamp.is_some();
     let possible = says(restore, ConditionType::Possible, Reason::RestorePossible);
@@ -62,6 +64,20 @@ pub fn facts(restore: &Restore, now: Timestamp) -> Option<RestoreProgress> {
 pub fn cluster_id(cluster: &TenantCluster) -> Option<&str> {
     let etcd = cluster.status.as_ref()?.etcd.as_ref()?;
     etcd.cluster_id.as_deref()
+}
+
+/// The etcd cluster whose backup is read, hexadecimal: an earlier one only where somebody names it.
+#[must_use]
+pub fn source<'a>(restore: &'a Restore, cluster: &'a TenantCluster) -> Option<&'a str> {
+    let from = restore.spec.from.as_ref();
+    from.map(|from| short(&from.cluster_id))
+        .or_else(|| cluster_id(cluster))
+}
+
+/// Without zeros in front: a target has folders of 16 digits, a status has none that says nothing.
+#[must_use]
+pub fn short(id: &str) -> &str {
+    id.trim_start_matches('0')
 }
 
 /// The moment as the process is asked for it; none for a day that is none.
@@ -127,7 +143,7 @@ mod tests {
             "metadata": { "name": name, "namespace": "team-a", "uid": format!("uid-{name}"),
                 "creationTimestamp": "2026-11-26T20:00:00Z" },
             "spec": { "clusterName": "demo" },
-            "status": { "clusterUID": "u", "clusterID": "cdf8", "revision": 7, "bump": 9,
+            "status": { "clusterUID": "u", "clusterID": "cdf8", "replaces": "cdf8", "revision": 7, "bump": 9,
                 "conditions": [{ "type": "Possible", "status": "True", "reason": "RestorePossible",
                     "message": "", "lastTransitionTime": "2026-11-26T20:00:00Z" }] },
         });
@@ -174,6 +190,9 @@ mod tests {
             json!({ "metadata": { "deletionTimestamp": "2026-11-26T20:00:00Z" } }),
             json!({ "status": { "clusterUID": "before" } }),
             json!({ "status": { "clusterID": "abcd" } }),
+            json!({ "status": { "replaces": "abcd" } }),
+            json!({ "status": { "replaces": null } }),
+            json!({ "spec": { "from": { "clusterID": "abcd" } } }),
             json!({ "status": { "revision": null } }),
             json!({ "status": { "bump": null } }),
             says("Possible", "Unknown", "ReadingBackup"),
@@ -188,6 +207,28 @@ mod tests {
         let conditions = ended.status.clone().unwrap().conditions;
         over.status.as_mut().unwrap().conditions.extend(conditions);
         assert!(!can_begin(&over, &cluster()));
+    }
+
+    #[test]
+    fn earlier_etcd_cluster_is_read_where_it_is_named_and_only_in_place_of_the_one_there_is() {
+        let named = json!({ "spec": { "from": { "clusterID": "abcd" } },
+            "status": { "clusterID": "abcd" } });
+        let restore = restore("a", &named);
+        assert_eq!(source(&restore, &cluster()), Some("abcd"));
+        // As its folder in the target is called.
+        let mut folder = Arc::unwrap_or_clone(Arc::clone(&restore));
+        folder.spec.from.as_mut().unwrap().cluster_id = "000000000000abcd".to_owned();
+        assert!(can_begin(&folder, &cluster()));
+        assert!(can_begin(&restore, &cluster()));
+        let facts = facts(&restore, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(facts.cluster_id, "abcd");
+        let mut another = cluster();
+        let etcd = another.status.as_mut().unwrap().etcd.as_mut().unwrap();
+        etcd.cluster_id = Some("ef01".to_owned());
+        assert!(
+            !can_begin(&restore, &another),
+            "its raise is of another one"
+        );
     }
 
     #[test]

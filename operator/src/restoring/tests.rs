@@ -37,6 +37,8 @@ struct World {
     forgotten: BTreeSet<String>,
     /// Control planes that were started over data that was built.
     serves_built: bool,
+    /// Load balancers that are not there any more.
+    swept: bool,
     over: bool,
     differs: bool,
 }
@@ -45,11 +47,12 @@ impl World {
     fn new(members: usize) -> Self {
         let seen = Observed {
             members: (0..members).map(|n| format!("etcd-{n}")).collect(),
-            cluster_id: "cdf8".to_owned(),
+            formers: ["cdf8".to_owned(), "cdf9".to_owned()].into(),
             revision: 700,
             pods: ALL.map(|workload| (workload, 2)).into(),
             serves: true,
             is_wanted: true,
+            balancers: [("lb-late".to_owned(), false)].into(),
             ..Observed::default()
         };
         Self {
@@ -59,6 +62,7 @@ impl World {
             prepared: false,
             forgotten: BTreeSet::new(),
             serves_built: false,
+            swept: false,
             over: false,
             differs: false,
         }
@@ -114,6 +118,16 @@ impl World {
         }
         if self.seen.recorded.is_switched && !self.told {
             (self.told, self.seen.is_told) = (true, true);
+            return true;
+        }
+        if let Some(name) = plan.keep.first() {
+            assert!(self.seen.recorded.is_switched && !self.serves_built);
+            self.seen.balancers.insert(name.clone(), true);
+            return true;
+        }
+        if let Some(name) = plan.release.first() {
+            assert!(self.seen.is_confirmed, "an address is lost");
+            self.seen.balancers.insert(name.clone(), false);
             return true;
         }
         if plan.prepare && !self.seen.is_prepared {
@@ -194,6 +208,12 @@ impl World {
         self.seen.answers = self.seen.recorded.is_switched && etcd;
         self.seen.all_serve = etcd;
         self.seen.serves = self.pods(Workload::ControlPlane) > 0 && etcd;
+        // Nobody inside knows the load balancer any more.
+        if self.seen.serves && self.serves_built {
+            let before = self.seen.balancers.len();
+            self.seen.balancers.retain(|_, is_marked| *is_marked);
+            self.swept |= self.seen.balancers.len() < before;
+        }
     }
 
     fn happen(&mut self, event: Event) {
@@ -257,12 +277,14 @@ proptest! {
             Phase::Settle => {
                 prop_assert!(world.serves_built && world.prepared);
                 prop_assert_eq!(world.over, world.seen.is_confirmed);
+                prop_assert_eq!(world.swept, world.seen.is_confirmed);
                 let all = world.forgotten.len() == world.seen.members.len();
                 prop_assert_eq!(all, world.seen.is_confirmed);
             }
             Phase::GivenUp(_) => {
                 prop_assert!(world.over && !world.seen.recorded.is_switched);
                 prop_assert!(world.forgotten.is_empty() && world.seen.builds.is_empty());
+                prop_assert!(world.seen.balancers.values().all(|is_marked| !is_marked));
             }
             other => prop_assert!(false, "{:?}", other),
         }
@@ -292,7 +314,7 @@ proptest! {
             world.happen(event);
         }
         world.settle();
-        prop_assert!(world.forgotten.is_empty());
+        prop_assert!(world.forgotten.is_empty() && !world.swept);
     }
 }
 
@@ -312,6 +334,7 @@ fn members_of_two_revisions_or_of_the_cluster_of_before_are_never_run() {
         |built: &mut Built| built.revision += 1,
         |built: &mut Built| built.revision = 1,
         |built: &mut Built| built.cluster_id = "cdf8".to_owned(),
+        |built: &mut Built| built.cluster_id = "cdf9".to_owned(),
         |built: &mut Built| built.cluster_id = "ef01".to_owned(),
         |built: &mut Built| built.member_id = "0".to_owned(),
     ] {

@@ -11,12 +11,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use api::names::ANNOTATION_KEPT_FOR_RESTORE;
 use api::{Reason, Restore, TenantCluster};
 use clap::Parser as _;
 use etcd_agent::args::{Args, Command as Agent};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use lab::programs::Program;
@@ -312,8 +313,23 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
         "metadata": { "name": "default", "namespace": ns },
     });
     apply(&site.admin, &account).await?;
+    // Of a Service that came later.
+    let balancer = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": { "name": "lb-late", "namespace": ns,
+            "labels": { "app.kubernetes.io/component": "load-balancer" } },
+        "spec": { "ports": [{ "port": 80 }] },
+    });
+    apply(&site.admin, &balancer).await?;
+    let balancers: Api<Service> = Api::namespaced(site.admin.clone(), &ns);
+    let mark = async || -> Result<Option<String>> {
+        let mut annotations = balancers.get("lb-late").await?.metadata.annotations;
+        let annotations = annotations.get_or_insert_default();
+        Ok(annotations.remove(ANNOTATION_KEPT_FOR_RESTORE))
+    };
     let found = json!({
-        "clusterUID": cluster.uid(), "clusterID": before.cluster_id, "revision": revision,
+        "clusterUID": cluster.uid(), "clusterID": before.cluster_id, "replaces": before.cluster_id,
+        "revision": revision,
         "bump": newest - revision + BUMP,
     });
     let restores: Api<Restore> = Api::namespaced(site.admin.clone(), &site.users);
@@ -366,6 +382,8 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
     };
     ensure!(after.members.iter().all(kept), "the data of before is gone");
     ensure!(after.members.len() == MEMBERS);
+    let uid = restores.get("back").await?.uid();
+    ensure!(uid.is_some() && mark().await? == uid, "it is swept");
     operator.settle(&site, "demo").await?;
 
     let confirm = Patch::Merge(json!({ "spec": { "confirmed": true } }));
@@ -381,6 +399,7 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
         !after.members.iter().any(kept),
         "the data of before is kept"
     );
+    ensure!(mark().await?.is_none(), "it is kept for ever");
     has_all(&clients[0], &wanted).await?;
     operator.settle(&site, "demo").await?;
     jobs.abort();

@@ -2,7 +2,7 @@
 //!
 //! A life: finalizer → mirror → EndpointSlices → address back into the tenant's status. Its end:
 //! status emptied → mirror and slices deleted and seen gone → finalizer off. A mirror whose Service
-//! is not there any more is an orphan, and goes the same way.
+//! is not there any more is an orphan, and goes the same way, unless a restore keeps it.
 //!
 //! Invariant: nothing is waited for here: an address that has not been allocated is something that
 //! a watch will tell, and so is a place for a Service that is over a limit. What a plan cannot map stays as
@@ -41,7 +41,7 @@ pub fn plan(observed: &Observed, settings: &Settings) -> Plan {
 
 fn life(observed: &Observed, settings: &Settings) -> Plan {
     let Some(service) = &observed.service else {
-        return clean_up(observed);
+        return sweep(observed);
     };
     match desired_load_balancer(service, settings) {
         DesiredLoadBalancer::Ours => ensure(observed, service, settings),
@@ -356,6 +356,22 @@ fn release(observed: &Observed, service: &Service) -> Plan {
         ..Plan::act(finalizers(service, |all| {
             all.retain(|f| f != names::FINALIZER);
         }))
+    }
+}
+
+/// The end of what has no Service any more. A tenant cluster that was brought back to a moment knows nothing of Services
+/// that came later: what became of them stays until somebody has looked, because an address that is given back is another
+/// one afterwards.
+fn sweep(observed: &Observed) -> Plan {
+    let is_kept = |mirror: &Service| {
+        let annotations = mirror.metadata.annotations.iter().flatten();
+        annotations
+            .into_iter()
+            .any(|(key, _)| key == names::ANNOTATION_KEPT)
+    };
+    match observed.mirrors.iter().any(|mirror| is_kept(mirror)) {
+        true => Plan::default(),
+        false => clean_up(observed),
     }
 }
 

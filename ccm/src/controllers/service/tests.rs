@@ -356,6 +356,29 @@ fn orphan_is_swept_with_its_slices() {
 }
 
 #[test]
+fn orphan_that_a_restore_keeps_stays_until_its_mark_goes_and_a_service_that_is_deleted_takes_it_along()
+ {
+    let mut clusters = ready_clusters(&json!({}));
+    clusters.allocate("192.0.2.7");
+    clusters.reconcile(ALL);
+    let mark = || [(names::ANNOTATION_KEPT.to_owned(), "r".to_owned())].into();
+    let annotations = &mut clusters.mirror_mut().metadata.annotations;
+    annotations.get_or_insert_default().append(&mut mark());
+    let mut deleted = clusters.clone();
+    clusters.service = None;
+    clusters.reconcile(ALL);
+    assert_eq!((clusters.mirrors.len(), clusters.slices.len()), (1, 1));
+    let annotations = clusters.mirror_mut().metadata.annotations.as_mut();
+    annotations.unwrap().remove(names::ANNOTATION_KEPT);
+    clusters.reconcile(ALL);
+    assert_eq!((clusters.mirrors.len(), clusters.slices.len()), (0, 0));
+    // Whoever deletes the Service has decided.
+    deleted.change(&json!({ "spec": { "type": "ClusterIP" } }));
+    deleted.reconcile(ALL);
+    assert_eq!((deleted.mirrors.len(), deleted.slices.len()), (0, 0));
+}
+
+#[test]
 fn selector_mode_writes_no_slices_and_removes_those_of_before() {
     let mut clusters = ready_clusters(&json!({}));
     assert_eq!(clusters.slices.len(), 1);

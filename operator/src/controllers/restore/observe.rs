@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::controllers::tenant_backup::error::Error;
 use crate::controllers::tenant_backup::observe;
 use crate::controllers::tenant_backup::report::{self, Choice};
-use crate::restoring::begin::{cluster_id, moment};
+use crate::restoring::begin::{cluster_id, moment, short, source};
 
 /// Looks.
 ///
@@ -27,19 +27,21 @@ pub async fn observe(ctx: &Context, restore: &Restore) -> Result<Observed, Error
             return None;
         }
         let inside = cluster.status.as_ref()?.namespace.clone()?;
-        Some((inside, cluster_id(cluster)?.to_owned(), moment(restore)?))
+        let of_now = cluster_id(cluster)?.to_owned();
+        let source = source(restore, cluster)?.to_owned();
+        Some((inside, (source, of_now), moment(restore)?))
     });
     let mut observed = Observed {
         cluster,
         choice: None,
         durable: None,
     };
-    let Some((inside, id, moment)) = asks else {
+    let Some((inside, (source, of_now), moment)) = asks else {
         return Ok(observed);
     };
     let pod = observe::newest_pod(ctx, &inside).await?;
     if let Some(address) = pod.and_then(|(_, address)| address) {
-        let choice = report::ask_moment(address, &id, &moment).await;
+        let choice = report::ask_moment(address, &source, &moment).await;
         if let Choice::Unknown(why) = &choice {
             tracing::info!(
                 restore.name = restore.name_any(),
@@ -52,7 +54,11 @@ pub async fn observe(ctx: &Context, restore: &Restore) -> Result<Observed, Error
         observed.choice = Some(choice);
         if !restore.spec.dry_run {
             let report = report::ask(address).await.ok();
-            let known = report.filter(|report| report.looked && report.durable > 0);
+            // How far the one is that is replaced, whichever is read.
+            let known = report.filter(|report| {
+                let of_it = report.cluster.as_deref().map(short) == Some(of_now.as_str());
+                report.looked && report.durable > 0 && of_it
+            });
             observed.durable = known.map(|report| report.durable);
         }
     }

@@ -15,7 +15,7 @@ use kube::ResourceExt;
 
 use crate::controllers::tenant_backup::report::{self, Choice};
 use crate::restoring::MARGIN;
-use crate::restoring::begin::{cluster_id, ended, moment};
+use crate::restoring::begin::{cluster_id, ended, moment, source};
 use crate::status::one_line;
 
 /// How soon it is asked again while the backup is read.
@@ -57,9 +57,9 @@ pub fn is_over(restore: &Restore) -> bool {
 #[must_use]
 pub fn has_to_be_chosen(restore: &Restore, cluster: &TenantCluster) -> bool {
     let status = restore.status.as_ref();
-    let of_now = status.and_then(|status| status.cluster_id.as_deref()) == cluster_id(cluster);
+    let of_now = status.and_then(|status| status.replaces.as_deref()) == cluster_id(cluster);
     let is_known = says_possible(restore) == Some(Reason::RestorePossible);
-    // One that waited while another brought etcd back: what was found is of the one before.
+    // One that waited while another brought etcd back: what was found, or the raise, is of the one before.
     !is_known || (!of_now && taken(restore, cluster).is_none() && ended(restore).is_none())
 }
 
@@ -118,7 +118,7 @@ fn progress(
         let message = format!("there is no TenantCluster {name} in this namespace");
         return (Unknown, Reason::RestoreWithoutCluster, message, None);
     };
-    let kept = "what members of etcd had before is kept on their volumes until spec.confirmed is true, or this is deleted";
+    let kept = "what members of etcd had before is kept on their volumes, and load balancers that came later, until spec.confirmed is true, or this is deleted";
     let facts = match (taken(restore, cluster), ended(restore)) {
         (None, Some(true)) => return (True, Reason::Restored, String::new(), None),
         (None, Some(false)) => {
@@ -216,7 +216,8 @@ fn choose(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
         }
         (Some(cluster), Some(Choice::Is(found))) => {
             status.cluster_uid = cluster.uid();
-            status.cluster_id = cluster_id(cluster).map(str::to_owned);
+            status.cluster_id = source(restore, cluster).map(str::to_owned);
+            status.replaces = cluster_id(cluster).map(str::to_owned);
             status.revision = found.revision.and_then(|n| i64::try_from(n).ok());
             status.time = found
                 .time_ms

@@ -8,7 +8,7 @@ use api::{Reason, Restore, TenantCluster};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::plan::{Observed, Plan, is_over, plan};
+use super::plan::{Observed, Plan, has_to_be_chosen, is_over, plan};
 use crate::controllers::tenant_backup::report::{Choice, Moment};
 use crate::restoring::begin::moment;
 
@@ -210,6 +210,29 @@ fn revisions_are_raised_above_all_that_were_ever_told_or_nothing_begins() {
     let plan = plan(&unknown, &observed, Timestamp::UNIX_EPOCH);
     assert_eq!(said(&plan).1, Reason::RestoreUnanswered.as_str());
     assert!(plan.status.bump.is_none() && plan.again.is_some());
+}
+
+#[test]
+fn earlier_etcd_cluster_is_said_beside_the_one_that_it_replaces_and_asked_for_again_once_that_is_another()
+ {
+    let mut earlier = restore(&Value::Null);
+    earlier.spec.dry_run = false;
+    earlier.spec.from = Some(api::restore::Source {
+        cluster_id: "abcd".to_owned(),
+    });
+    earlier.metadata.uid = Some("r".to_owned());
+    let status = planned(&earlier, found()).status;
+    let said = (status.cluster_id.as_deref(), status.replaces.as_deref());
+    assert_eq!(said, (Some("abcd"), Some("cdf818194e3a8c32")));
+    // Above what the one of now told, not the one that is read.
+    assert_eq!(status.bump, Some(1_000_000_860));
+    earlier.status = Some(status);
+    let now = cluster(&json!({ "target": "main" }));
+    assert!(!has_to_be_chosen(&earlier, &now));
+    let mut another = Arc::unwrap_or_clone(now);
+    let etcd = another.status.as_mut().unwrap().etcd.as_mut().unwrap();
+    etcd.cluster_id = Some("ef01".to_owned());
+    assert!(has_to_be_chosen(&earlier, &another));
 }
 
 #[test]

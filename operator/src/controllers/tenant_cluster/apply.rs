@@ -36,6 +36,7 @@ mod empty;
 mod etcd;
 mod probe;
 mod release;
+mod restore;
 mod sessions;
 mod tenant_objects;
 
@@ -383,10 +384,9 @@ async fn act(
             // There is more to look at, or less.
             applied.observe_again = true;
         }
-        Action::ForgetLeases { members } => {
+        Action::ForgetLeases { .. } | Action::MarkBalancers { .. } => {
             ctx.leadership.ensure().map_err(Error::Fence)?;
-            etcd::leases::forget(ctx, members, observed).await;
-            applied.writes += 1;
+            applied.writes += restore::act(ctx, action, observed).await;
         }
         Action::Issue { wants, due } => issue(observed, wants, due, now)?,
         Action::AskForTurn {

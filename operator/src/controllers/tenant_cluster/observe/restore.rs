@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use api::names::{COMPONENT_WORKER, LABEL_COMPONENT, LABEL_TENANT_UID};
+use api::names::{
+    ANNOTATION_KEPT_FOR_RESTORE, COMPONENT_LOAD_BALANCER, COMPONENT_WORKER, LABEL_COMPONENT,
+    LABEL_TENANT_UID,
+};
 use api::{BackupTarget, Restore, TenantCluster};
 use kit_client::untyped;
 use kit_objects::kinds::{self, Kind};
@@ -16,12 +19,13 @@ use serde_json::Value;
 use tenant_cp::names;
 
 use crate::context::Context;
-use crate::controllers::tenant_cluster::observed::restore::RestoreSeen;
+use crate::controllers::tenant_cluster::observed::restore::{Balancer, RestoreSeen};
 use crate::restoring::begin;
 
-/// Most pods of a tenant namespace beside those of machines, and most Jobs; a second page is never asked for, because
-/// there is none.
+/// Objects of one page: more than there are pods in a tenant namespace beside those of machines, or Jobs.
 const MOST: u32 = 500;
+/// Most pages: more load balancers than a tenant cluster may have.
+const PAGES: usize = 20;
 
 /// What could not be read.
 pub(super) struct Unread {
@@ -69,6 +73,9 @@ pub(super) async fn read(
         seen.pods = pods.into_iter().map(|(_, pod)| pod).collect();
         let jobs = format!("{LABEL_COMPONENT}={}", names::ETCD_RESTORE);
         objects.extend(list(ctx, kinds::JOB, ns, &jobs).await?);
+        let balancers = format!("{LABEL_COMPONENT}={COMPONENT_LOAD_BALANCER}");
+        let balancers = list(ctx, kinds::SERVICE, ns, &balancers).await?;
+        seen.balancers = balancers.iter().filter_map(balancer).collect();
     }
     Ok(Some(seen))
 }
@@ -79,9 +86,18 @@ async fn list(
     ns: &str,
     labels: &str,
 ) -> Result<Vec<(Key, Value)>, Unread> {
-    let params = ListParams::default().labels(labels).limit(MOST);
-    let found = untyped::of(kind, &ctx.client, Some(ns)).list(&params).await;
-    let found = found.map_err(|source| unread(kind.kind, ns, source))?;
+    let mut params = ListParams::default().labels(labels).limit(MOST);
+    let api = untyped::of(kind, &ctx.client, Some(ns));
+    let mut found = Vec::new();
+    for _ in 0..PAGES {
+        let page = api.list(&params).await;
+        let page = page.map_err(|source| unread(kind.kind, ns, source))?;
+        found.extend(page.items);
+        params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+        if params.continue_token.is_none() {
+            break;
+        }
+    }
     let one = |object: &DynamicObject| {
         let key = Key::new(kind.kind, ns, &object.name_any());
         let mut body = serde_json::to_value(object).unwrap_or_default();
@@ -89,7 +105,16 @@ async fn list(
         body["kind"] = kind.kind.into();
         (key, body)
     };
-    Ok(found.items.iter().map(one).collect())
+    Ok(found.iter().map(one).collect())
+}
+
+fn balancer((key, service): &(Key, Value)) -> Option<(String, Balancer)> {
+    let meta = &service["metadata"];
+    let balancer = Balancer {
+        uid: meta["uid"].as_str()?.to_owned(),
+        is_marked: !meta["annotations"][ANNOTATION_KEPT_FOR_RESTORE].is_null(),
+    };
+    Some((key.name.clone(), balancer))
 }
 
 fn unread(kind: &'static str, name: &str, source: kube::Error) -> Unread {

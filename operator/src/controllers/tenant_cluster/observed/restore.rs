@@ -22,8 +22,19 @@ pub struct RestoreSeen {
     pub target: Option<Arc<BackupTarget>>,
     /// Pods of the tenant namespace but those of machines, where one is under way.
     pub pods: Vec<Value>,
+    /// Load balancers of the tenant namespace by name, where one is under way.
+    pub balancers: BTreeMap<String, Balancer>,
     /// What came of the deletion of Leases of before in this reconcile; none where it was not tried.
     pub leases: Option<Result<(), String>>,
+}
+
+/// A Service of the tenant namespace that stands for one of the tenant cluster's.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Balancer {
+    /// Its UID.
+    pub uid: String,
+    /// Whether it is marked to stay until a Restore is confirmed.
+    pub is_marked: bool,
 }
 
 impl RestoreSeen {

@@ -18,7 +18,7 @@ use tenant_cp::{Settings, Validated, names};
 
 use super::etcd::{Care, identity, volumes};
 use super::types::{Action, Part, Target};
-use crate::controllers::tenant_cluster::observed::restore::RestoreSeen;
+use crate::controllers::tenant_cluster::observed::restore::{Balancer, RestoreSeen};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::restoring::{self, Built, Phase, Plan, Recorded, Workload, begin};
@@ -141,8 +141,13 @@ fn of(
     let ready = observed.number("StatefulSet", ns, names::ETCD, "/status/readyReplicas");
     let own = identity::identity(observed).and_then(|etcd| etcd.cluster_id.as_ref());
     let mut answers = observed.etcd.answers();
+    let marked = |(name, balancer): (&String, &Balancer)| (name.clone(), balancer.is_marked);
     restoring::Observed {
-        cluster_id: facts.cluster_id.clone(),
+        formers: own
+            .into_iter()
+            .chain([&facts.cluster_id])
+            .cloned()
+            .collect(),
         revision: u64::try_from(facts.revision).unwrap_or(u64::MAX),
         recorded: recorded(facts),
         is_wanted,
@@ -156,6 +161,7 @@ fn of(
         serves: matches!(observed.tenant, Tenant::Answers { .. }) || observed.was_ready(),
         is_confirmed: restore.is_none_or(|restore| restore.spec.confirmed) || !is_wanted,
         is_said: restore.is_none_or(|restore| begin::ended(restore).is_some()) || !is_wanted,
+        balancers: seen.balancers.iter().map(marked).collect(),
         forgets: members.iter().filter_map(forgets).collect(),
         builds,
         members,
@@ -232,6 +238,13 @@ pub(super) fn part(
         })
     });
     part.deletions.extend(going);
+    if !next.keep.is_empty() || !next.release.is_empty() {
+        part.actions.push(Action::MarkBalancers {
+            restore: facts.uid.clone(),
+            keep: next.keep.clone(),
+            release: next.release.clone(),
+        });
+    }
     if next.prepare && seen.leases.is_none() {
         let members = identity::addresses(valid, observed);
         part.actions.push(Action::ForgetLeases { members });

@@ -3,6 +3,7 @@
 //! Invariant: a part is planned and applied by itself; what it needs of another one it takes from what
 //! was observed, never from what the other one is about to do.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -249,6 +250,16 @@ pub enum Action {
     ForgetLeases {
         /// Names of the members, and addresses of their Services.
         members: Vec<(String, IpAddr)>,
+    },
+    /// Mark load balancers of the tenant namespace so that they stay, whether the tenant cluster knows them or not; or take
+    /// that mark off.
+    MarkBalancers {
+        /// UID of the Restore.
+        restore: String,
+        /// Names of those to mark.
+        keep: BTreeSet<String>,
+        /// Names of those whose mark goes.
+        release: BTreeSet<String>,
     },
     /// Issue certificates and keys, to be written by the next plan.
     Issue {

@@ -5,6 +5,7 @@
 
 use super::world::Play;
 use super::*;
+use crate::controllers::tenant_cluster::observed::restore::Balancer;
 
 const NEW: &str = "abcdabcdabcdabcd";
 const OLD: &str = "cdf818194e3a8c32";
@@ -31,6 +32,10 @@ fn facts(world: &World) -> Option<api::tenant_cluster::RestoreProgress> {
     world.cluster.status.clone()?.restore
 }
 
+fn balancers(world: &World) -> &BTreeMap<String, Balancer> {
+    &world.restore.as_ref().unwrap().balancers
+}
+
 fn jobs(world: &World, prefix: &str) -> usize {
     let jobs = world.objects.keys().filter(|key| key.kind == "Job");
     jobs.filter(|key| key.name.starts_with(prefix)).count()
@@ -39,10 +44,11 @@ fn jobs(world: &World, prefix: &str) -> usize {
 /// What the API of the tenant cluster does, and who cares for the Restore; with the laws that hold at each moment.
 fn others(world: &mut World, confirms: bool) {
     let runs = |kind: &str, name: &str| world.runs(kind, name);
+    let runs_ccm = runs("Deployment", "ccm");
     let any = runs("StatefulSet", "etcd")
         || runs("Deployment", "control-plane")
         || runs("Deployment", "controllers")
-        || runs("Deployment", "ccm");
+        || runs_ccm;
     let facts = facts(world);
     let switched = facts.as_ref().is_none_or(|facts| facts.switched);
     let given_up = facts.as_ref().is_some_and(|facts| facts.given_up.is_some());
@@ -61,6 +67,10 @@ fn others(world: &mut World, confirms: bool) {
     }
     world.tenant_up = runs("StatefulSet", "etcd") && runs("Deployment", "control-plane");
     world.play_jobs();
+    let is_new = cluster_id(world).as_deref() == Some(NEW);
+    if is_new && world.tenant_up && runs_ccm {
+        world.sweep();
+    }
     let ready = world.condition("Ready").0 == "True";
     let play = world.restore.as_mut().unwrap();
     if let Some(facts) = &facts {
@@ -125,6 +135,8 @@ fn restore_ends_the_same_wherever_the_operator_dies() {
             let (built, removed) = (jobs(&world, "restore-"), jobs(&world, "restored-"));
             let wanted = usize::try_from(members).unwrap();
             assert_eq!((built, removed), (wanted, wanted), "{budget}");
+            let balancers = world.restore.as_ref().map(|play| &play.balancers);
+            assert!(balancers.unwrap().is_empty(), "{budget}: kept for ever");
             let etcd = world.cluster.status.clone().unwrap().etcd.unwrap();
             assert!(etcd.members.iter().all(|member| member.started), "{etcd:?}");
             if !died {
@@ -153,6 +165,7 @@ fn what_cannot_be_built_is_given_up_and_the_old_data_serves_wherever_the_operato
             facts(&world)
         );
         assert_eq!(jobs(&world, "restore"), 0, "{budget}");
+        assert!(!balancers(&world)["lb-late"].is_marked, "{budget}");
         if !died {
             break;
         }
@@ -166,6 +179,7 @@ fn data_of_before_is_kept_until_it_is_confirmed() {
     go_on(&mut world, usize::MAX, false);
     assert!(all_run(&world) && jobs(&world, "restored-") == 0);
     assert!(facts(&world).is_some_and(|facts| facts.prepared));
+    assert!(balancers(&world)["lb-late"].is_marked);
     // An outage now is one: nothing is stopped for it.
     world.tenant_up = false;
     world.reconcile(&mut usize::MAX.clone());

@@ -342,6 +342,9 @@ impl World {
                     seen.leases = Some(Ok(()));
                 }
             }
+            Action::MarkBalancers { keep, release, .. } => {
+                return self.mark(observed, (keep, release), budget);
+            }
             Action::ReplaceMember { step, .. } => {
                 // etcd itself is not played here: only what stands in the status, and who leads.
                 let etcd = match step {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: etcd is what its members were told when they started.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::Restore;
 use api::names::LABEL_COMPONENT;
@@ -11,7 +11,8 @@ use kit_objects::object::Key;
 use serde_json::{Value, json};
 
 use super::{NS, UID, World};
-use crate::controllers::tenant_cluster::observed::restore::RestoreSeen;
+use crate::controllers::tenant_cluster::observed::Observed;
+use crate::controllers::tenant_cluster::observed::restore::{Balancer, RestoreSeen};
 use crate::restoring::begin::holds_backup;
 
 /// The cluster that Jobs build.
@@ -27,6 +28,8 @@ pub(in super::super) struct Play {
     pub(in super::super) lingering: BTreeSet<&'static str>,
     /// The member whose Job fails.
     pub(in super::super) failing: Option<&'static str>,
+    /// Load balancers in the tenant namespace, which the tenant cluster of then does not know.
+    pub(in super::super) balancers: BTreeMap<String, Balancer>,
 }
 
 impl Play {
@@ -37,7 +40,8 @@ impl Play {
             "metadata": { "name": "back", "namespace": "team-a", "uid": "5a1c0f6e-1111",
                 "creationTimestamp": "2026-11-21T11:30:00Z" },
             "spec": { "clusterName": "demo", "at": { "revision": 700 } },
-            "status": { "clusterUID": UID, "clusterID": OLD, "revision": 700, "bump": 1_000_000_200,
+            "status": { "clusterUID": UID, "clusterID": OLD, "replaces": OLD,
+                "revision": 700, "bump": 1_000_000_200,
                 "conditions": [{ "type": "Possible", "status": "True", "reason": "RestorePossible",
                     "message": "", "lastTransitionTime": "2026-11-21T11:30:00Z" }] },
         });
@@ -45,6 +49,14 @@ impl Play {
             restore: Some(serde_json::from_value(restore).unwrap()),
             lingering: BTreeSet::new(),
             failing: None,
+            balancers: [(
+                "lb-late".to_owned(),
+                Balancer {
+                    uid: "late".to_owned(),
+                    is_marked: false,
+                },
+            )]
+            .into(),
         }
     }
 
@@ -82,8 +94,36 @@ impl World {
             restore: play.restore.clone(),
             target: Some(std::sync::Arc::new(serde_json::from_value(target).unwrap())),
             pods,
+            balancers: play.balancers.clone(),
             leases: None,
         })
+    }
+
+    /// One load balancer after the other is marked, or its mark goes.
+    pub(in super::super) fn mark(
+        &mut self,
+        observed: &mut Observed,
+        (keep, release): (&BTreeSet<String>, &BTreeSet<String>),
+        budget: &mut usize,
+    ) -> bool {
+        let all = keep.iter().map(|name| (name, true));
+        for (name, is_marked) in all.chain(release.iter().map(|name| (name, false))) {
+            if !self.spend(budget) {
+                return false;
+            }
+            let play = self.restore.as_mut().unwrap();
+            play.balancers.get_mut(name).unwrap().is_marked = is_marked;
+            let seen = observed.restore.as_mut().unwrap();
+            seen.balancers.clone_from(&play.balancers);
+        }
+        true
+    }
+
+    /// Who cares for load balancers deletes those of which the tenant cluster knows nothing.
+    pub(in super::super) fn sweep(&mut self) {
+        if let Some(play) = &mut self.restore {
+            play.balancers.retain(|_, balancer| balancer.is_marked);
+        }
     }
 
     /// Jobs come to their end.

@@ -1,0 +1,238 @@
+//! Whether a tenant cluster may be brought up with what another one was, and what of that is removed before it serves. No
+//! I/O, no clock, no chance.
+//!
+//! It is planned here and not carried out yet: a Restore names etcd clusters of its own TenantCluster alone.
+//! Laws (`tests`): one set of addresses is never served by two tenant clusters unless somebody says so; what is encrypted
+//! is never served without its keys; what is not known is waited for, and refuses nothing.
+
+use api::tenant_cluster::NetworkStatus;
+
+/// The tenant cluster whose backup is read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Source {
+    /// Nobody can say now.
+    Unknown,
+    /// There is no TenantCluster of that UID any more.
+    Gone,
+    /// It is there, has no pods, and is to have none.
+    Held,
+    /// It is there, and has pods or may get some.
+    Runs,
+}
+
+/// Everything that it is decided by.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The one whose backup it is.
+    pub source: Source,
+    /// Address ranges that its Services and pods have; none where nobody knows them.
+    pub its_network: Option<NetworkStatus>,
+    /// Those of the tenant cluster that it becomes.
+    pub network: NetworkStatus,
+    /// Minor version of Kubernetes that wrote the moment; none where nobody knows it.
+    pub its_minor: Option<u32>,
+    /// The one that will read it.
+    pub minor: u32,
+    /// Whether the keys are there that its Secrets are encrypted with; none where that is not known.
+    pub has_keys: Option<bool>,
+    /// Whether somebody said that addresses may be there twice.
+    pub may_overlap: bool,
+}
+
+/// What it becomes of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Way {
+    /// The only one that there is.
+    Move,
+    /// Another one, with authorities and service account keys of its own.
+    Copy,
+}
+
+/// Whether it goes ahead.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// Like this.
+    Go(Way),
+    /// Once this is known.
+    Waits(&'static str),
+    /// Not before people change something.
+    Refused(String),
+}
+
+/// Decides.
+#[must_use]
+pub fn decide(facts: &Facts) -> Verdict {
+    let way = match facts.source {
+        Source::Unknown => return Verdict::Waits("whether the tenant cluster of then is there"),
+        Source::Gone | Source::Held => Way::Move,
+        Source::Runs if facts.may_overlap => Way::Copy,
+        Source::Runs => {
+            return Verdict::Refused(
+                "the tenant cluster of then has pods, and two would serve the same addresses: hold it without pods, \
+                 delete it, or say that addresses may overlap"
+                    .to_owned(),
+            );
+        }
+    };
+    let Some(its) = &facts.its_network else {
+        return Verdict::Waits("which addresses the tenant cluster of then had");
+    };
+    // Services hold addresses in etcd, and kube-apiserver repairs none that lies outside of its range.
+    let differing = [
+        ("podCIDR", &its.pod_cidr, &facts.network.pod_cidr),
+        (
+            "serviceCIDR",
+            &its.service_cidr,
+            &facts.network.service_cidr,
+        ),
+        ("dnsDomain", &its.dns_domain, &facts.network.dns_domain),
+    ];
+    if let Some((what, had, has)) = differing.iter().find(|(_, had, has)| had != has) {
+        return Verdict::Refused(format!(
+            "{what} was {had} and is {has}: make the TenantCluster with what it was"
+        ));
+    }
+    let Some(its_minor) = facts.its_minor else {
+        return Verdict::Waits("which version of Kubernetes wrote it");
+    };
+    // What a newer one stored an older one may not read; a newer one reads what the minor before it stored.
+    if facts.minor < its_minor || facts.minor > its_minor + 1 {
+        return Verdict::Refused(format!(
+            "1.{its_minor} wrote it and 1.{} would read it: make the TenantCluster with 1.{its_minor} or 1.{}",
+            facts.minor,
+            its_minor + 1
+        ));
+    }
+    match facts.has_keys {
+        None => Verdict::Waits("whether its encryption keys are there"),
+        Some(false) => Verdict::Refused(
+            "its Secrets are encrypted, and nobody has the key: bring its Secret `encryption` back, which was in its \
+             tenant namespace"
+                .to_owned(),
+        ),
+        Some(true) => Verdict::Go(way),
+    }
+}
+
+/// Keys of etcd that are removed before a kube-apiserver serves it, from and before which: what names machines, processes
+/// and requests of the tenant cluster of then. Pods that were on its nodes go with them (pod garbage collection).
+pub const REMOVED: [(&str, &str); 8] = [
+    ("/registry/minions/", "/registry/minions0"),
+    ("/registry/csinodes/", "/registry/csinodes0"),
+    (
+        "/registry/volumeattachments/",
+        "/registry/volumeattachments0",
+    ),
+    ("/registry/leases/", "/registry/leases0"),
+    ("/registry/masterleases/", "/registry/masterleases0"),
+    (
+        "/registry/certificatesigningrequests/",
+        "/registry/certificatesigningrequests0",
+    ),
+    (
+        "/registry/secrets/kube-system/bootstrap-token-",
+        "/registry/secrets/kube-system/bootstrap-token.",
+    ),
+    (
+        "/registry/endpointslices/default/kubernetes",
+        "/registry/endpointslices/default/kubernetes\0",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network() -> NetworkStatus {
+        NetworkStatus {
+            pod_cidr: "10.128.0.0/18".to_owned(),
+            service_cidr: "100.64.0.0/20".to_owned(),
+            dns_domain: "cluster.local".to_owned(),
+        }
+    }
+
+    fn facts() -> Facts {
+        Facts {
+            source: Source::Gone,
+            its_network: Some(network()),
+            network: network(),
+            its_minor: Some(35),
+            minor: 35,
+            has_keys: Some(true),
+            may_overlap: false,
+        }
+    }
+
+    fn with(change: impl Fn(&mut Facts)) -> Verdict {
+        let mut facts = facts();
+        change(&mut facts);
+        decide(&facts)
+    }
+
+    #[test]
+    fn what_is_gone_or_held_moves_and_what_runs_is_copied_by_decision_alone() {
+        let of = |source, may_overlap| {
+            with(|facts| (facts.source, facts.may_overlap) = (source, may_overlap))
+        };
+        for may_overlap in [true, false] {
+            assert_eq!(of(Source::Gone, may_overlap), Verdict::Go(Way::Move));
+            assert_eq!(of(Source::Held, may_overlap), Verdict::Go(Way::Move));
+        }
+        assert_eq!(of(Source::Runs, true), Verdict::Go(Way::Copy));
+        assert!(matches!(of(Source::Runs, false), Verdict::Refused(_)));
+    }
+
+    #[test]
+    fn what_is_not_known_is_waited_for_and_refuses_nothing() {
+        for unknown in [
+            |facts: &mut Facts| facts.source = Source::Unknown,
+            |facts: &mut Facts| facts.its_network = None,
+            |facts: &mut Facts| facts.its_minor = None,
+            |facts: &mut Facts| facts.has_keys = None,
+        ] {
+            assert!(matches!(with(unknown), Verdict::Waits(_)));
+        }
+    }
+
+    #[test]
+    fn other_addresses_versions_that_cannot_read_it_and_missing_keys_are_refused_with_what_to_do() {
+        let refused = |change: fn(&mut Facts)| match with(change) {
+            Verdict::Refused(why) => why,
+            other => panic!("{other:?}"),
+        };
+        let other = refused(|facts| facts.network.service_cidr = "100.64.16.0/20".to_owned());
+        assert_eq!(
+            other,
+            "serviceCIDR was 100.64.0.0/20 and is 100.64.16.0/20: make the TenantCluster with what it was"
+        );
+        assert!(refused(|facts| facts.minor = 34).contains("1.35 or 1.36"));
+        assert!(refused(|facts| facts.minor = 37).contains("1.35 or 1.36"));
+        assert_eq!(with(|facts| facts.minor = 36), Verdict::Go(Way::Move));
+        assert!(refused(|facts| facts.has_keys = Some(false)).contains("encryption"));
+    }
+
+    #[test]
+    fn what_is_removed_has_all_of_its_prefix_and_nothing_beside_it() {
+        for (from, before) in REMOVED {
+            assert!(from < before);
+            for other in ["", "x", "~", "default/web"] {
+                let key = format!("{from}{other}");
+                let is_alone = from.ends_with("kubernetes");
+                let is_in = *key >= *from && *key < *before;
+                assert_eq!(is_in, !is_alone || other.is_empty(), "{key}");
+            }
+        }
+        for stays in [
+            "/registry/secrets/kube-system/bootstrap",
+            "/registry/secrets/kube-system/bootstrap-tokens",
+            "/registry/endpointslices/default/kubernetes-ingress",
+            "/registry/minion",
+            "/registry/pods/default/web",
+        ] {
+            let is_in = REMOVED
+                .iter()
+                .any(|(from, before)| stays >= *from && stays < *before);
+            assert!(!is_in, "{stays}");
+        }
+    }
+}
