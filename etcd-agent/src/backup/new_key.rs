@@ -2,29 +2,15 @@
 //!
 //! Invariant: the recovery key goes to the standard output and nowhere else, and no file is written over.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-
 use backup_format::keys::RecoveryKey;
 
-use super::failure::{FAILED, Failure, say};
+use super::failure::{Failure, say, write_new};
 use crate::args::backup::NewKeyArgs;
 
 /// Makes both keys.
 pub(super) fn make(args: &NewKeyArgs) -> Result<(), Failure> {
     let key = RecoveryKey::generate()?;
-    let path = &args.wrapping_key;
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path);
-    let written = file.and_then(|mut file| {
-        file.write_all(&key.wrapping_key().reveal())?;
-        file.sync_all()
-    });
-    written.map_err(|error| Failure(FAILED, format!("{}: {error}", path.display())))?;
+    write_new(&args.wrapping_key, &key.wrapping_key().reveal())?;
     say(&key.reveal())
 }
 
