@@ -116,7 +116,7 @@ fn make(
         Make::Identity => {
             let bytes = observed.wrapping_key.clone().unwrap_or_default();
             let wrapping = WrappingKey::read(&bytes).map_err(|e| unmade(&e))?;
-            let wanted = identity::wanted(observed, now).map_err(|e| unmade(&e))?;
+            let wanted = observed.identity(now).map_err(|e| unmade(&e))?;
             let sealed_ms = identity::next_ms(observed.sealed.as_ref(), now);
             let sealed = SealedIdentity::seal(&wrapping, &uid, sealed_ms, &wanted.text);
             observed.sealed = Some(Sealed {

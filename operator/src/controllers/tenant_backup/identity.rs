@@ -5,14 +5,15 @@
 //! Invariant: at rest nothing is sealed. What was lost or spoilt does not take the place of what is sealed; authorities
 //! and keys that changed are sealed at once.
 
+use api::TenantCluster;
 use backup_format::SealedIdentity;
 use jiff::{SignedDuration, Timestamp};
 use kit_objects::object::hash;
 use serde_json::json;
 use tenant_cp::backup::identity::{self, Document, Lacks};
 use tenant_cp::backup::process::Identity;
+use tenant_cp::certificates::SecretData;
 
-use super::plan::{Observed, wrapped_for};
 use super::report::Report;
 use crate::status::one_line;
 
@@ -59,15 +60,18 @@ pub enum Standing {
     Late(String),
 }
 
-/// What is to be sealed, with the hashes that tell it apart.
+/// What is to be sealed, with the hashes that tell it apart. `sealed_for` is a hash of the key to seal with.
 ///
 /// # Errors
 /// [`Lacks`].
-pub fn wanted(observed: &Observed, now: Timestamp) -> Result<Document, Lacks> {
-    let document = identity::document(&observed.cluster, &observed.secrets, now)?;
-    let wrapping = observed.wrapping_key.as_deref().unwrap_or_default();
+pub fn wanted(
+    cluster: &TenantCluster,
+    secrets: &SecretData,
+    sealed_for: &str,
+    now: Timestamp,
+) -> Result<Document, Lacks> {
+    let document = identity::document(cluster, secrets, now)?;
     // Sealed for another key it is another one.
-    let sealed_for = wrapped_for(wrapping);
     let told_apart = |of: &str| hash(&json!([of, sealed_for]));
     Ok(Document {
         keys: told_apart(&document.keys),
@@ -78,8 +82,8 @@ pub fn wanted(observed: &Observed, now: Timestamp) -> Result<Document, Lacks> {
 
 /// Whether it is to be sealed, or sealed anew.
 #[must_use]
-pub fn is_due(observed: &Observed, now: Timestamp) -> bool {
-    match (wanted(observed, now), &observed.sealed) {
+pub fn is_due(wanted: &Result<Document, Lacks>, sealed: Option<&Sealed>, now: Timestamp) -> bool {
+    match (wanted, sealed) {
         (Err(_), _) => false,
         (Ok(_), None) => true,
         (Ok(wanted), Some(sealed)) => {
@@ -106,9 +110,14 @@ fn age(identity: &SealedIdentity, now: Timestamp) -> SignedDuration {
 
 /// Whether the target has it, as the process says.
 #[must_use]
-pub fn standing(observed: &Observed, report: &Report, now: Timestamp) -> Standing {
-    let Some(sealed) = &observed.sealed else {
-        let why = match wanted(observed, now) {
+pub fn standing(
+    wanted: &Result<Document, Lacks>,
+    sealed: Option<&Sealed>,
+    report: &Report,
+    now: Timestamp,
+) -> Standing {
+    let Some(sealed) = sealed else {
+        let why = match wanted {
             Ok(_) => "it is not sealed".to_owned(),
             Err(lacks) => lacks.to_string(),
         };

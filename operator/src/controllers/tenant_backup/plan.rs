@@ -13,6 +13,7 @@ use kit_objects::difference::difference;
 use kit_objects::object::{Key, Object};
 use pki::{KeyPair, Store};
 use serde_json::Value;
+use tenant_cp::backup::identity::{Document, Lacks};
 use tenant_cp::backup::process::{self, Secrets};
 use tenant_cp::certificates::SecretData;
 use tenant_cp::{Settings, Validated, generations};
@@ -73,6 +74,17 @@ pub struct Observed {
     pub pod: Option<Pod>,
     /// What the process says; none where it was not asked.
     pub report: Option<Result<Report, String>>,
+}
+
+impl Observed {
+    /// The tenant cluster's identity as it is to be sealed.
+    ///
+    /// # Errors
+    /// [`Lacks`].
+    pub fn identity(&self, now: Timestamp) -> Result<Document, Lacks> {
+        let wrapping = self.wrapping_key.as_deref().unwrap_or_default();
+        identity::wanted(&self.cluster, &self.secrets, &wrapped_for(wrapping), now)
+    }
 }
 
 /// A data key, wrapped. It is not printed.
@@ -281,7 +293,7 @@ fn secrets(
         return Err(Lack::Make(Make::Certificate));
     }
     let certificate: KeyPair = store.get(&want.name).cloned().ok_or(Lack::Authority)?;
-    if identity::is_due(observed, now) {
+    if identity::is_due(&observed.identity(now), observed.sealed.as_ref(), now) {
         return Err(Lack::Make(Make::Identity));
     }
     Ok(Secrets {
@@ -324,7 +336,8 @@ fn looked_at(observed: &Observed, backup: &Backup, now: Timestamp) -> Plan {
     let delta = u64::try_from(delta).unwrap_or(u64::MAX);
     let allowed = delta.saturating_mul(2).saturating_add(MARGIN_MS);
     let is_late = waits.is_some_and(|waits| waits > allowed);
-    let (value, reason, message) = match identity::standing(observed, report, now) {
+    let (identity, sealed) = (observed.identity(now), observed.sealed.as_ref());
+    let (value, reason, message) = match identity::standing(&identity, sealed, report, now) {
         _ if is_late => {
             let why = match &report.trouble {
                 Some(trouble) => format!(": {}", one_line(&trouble.what, MOST)),

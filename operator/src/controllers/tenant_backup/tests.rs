@@ -21,7 +21,7 @@ use tenant_cp::certificates::{SecretData, encryption_key};
 use tenant_cp::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 use tenant_cp::{Settings, validate};
 
-use super::identity::{Sealed, next_ms, wanted};
+use super::identity::{Sealed, next_ms};
 use super::plan::{DataKeys, GOES, Make, Observed, Plan, Pod, plan, wrapped_for};
 use super::report::{Full, Report, Standing};
 use crate::backups::Said;
@@ -165,7 +165,7 @@ impl World {
                 pki::renew(wants, &due, store, self.now).unwrap();
             }
             Some(Make::Identity) => {
-                let wanted = wanted(&self.observed, self.now).unwrap();
+                let wanted = self.observed.identity(self.now).unwrap();
                 let sealed_ms = next_ms(self.observed.sealed.as_ref(), self.now);
                 let wrapping = self.observed.wrapping_key.as_ref().unwrap();
                 let wrapping = WrappingKey::read(wrapping).unwrap();

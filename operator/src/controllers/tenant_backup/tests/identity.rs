@@ -78,7 +78,7 @@ fn key_that_is_turned_is_sealed_at_once_and_all_else_five_minutes_after_the_one_
     assert_eq!(world.seals, 3);
     assert_eq!(
         sealed(&world).whole,
-        wanted(&world.observed, world.now).unwrap().whole
+        world.observed.identity(world.now).unwrap().whole
     );
 }
 
