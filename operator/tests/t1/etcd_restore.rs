@@ -286,6 +286,12 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
     apply(&site.admin, &restore).await?;
     // What the process that backs up would have found.
     let restores: Api<Restore> = Api::namespaced(site.admin.clone(), &site.users);
+    // Nobody backs up here. Before that is said it would be said over what follows.
+    let is_asked = |restore: Option<&Restore>| {
+        let object = serde_json::to_value(restore).unwrap_or_default();
+        said(&object, "Possible").1 == Reason::RestoreUnanswered.as_str()
+    };
+    wait_for(&restores, "back", is_asked, PATIENCE).await?;
     let possible = json!({ "status": {
         "clusterUID": cluster.uid(), "clusterID": before.cluster_id, "revision": revision,
         "bump": newest - revision + BUMP,

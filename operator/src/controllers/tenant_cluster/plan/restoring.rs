@@ -267,6 +267,11 @@ fn words(facts: &RestoreProgress, seen: &RestoreSeen, next: &Plan) -> Option<Str
         Phase::GivenUp(why) if !is_said => {
             format!("it is given up, and etcd starts on what it had: {why}")
         }
+        // Nobody is woken when those Jobs are over.
+        Phase::Settle if !next.forget.is_empty() => {
+            "what members of etcd had before is being removed".to_owned()
+        }
+        Phase::GivenUp(_) if !next.stop_building.is_empty() => "Jobs that built end".to_owned(),
         Phase::Start | Phase::Settle | Phase::GivenUp(_) => return None,
     })
 }

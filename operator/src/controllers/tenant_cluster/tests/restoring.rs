@@ -172,6 +172,11 @@ fn data_of_before_is_kept_until_it_is_confirmed() {
     assert!(world.runs("Deployment", "control-plane"));
     assert_eq!(world.condition("Ready").1, "ApiUnreachable");
     others(&mut world, true);
+    world.reconcile(&mut usize::MAX.clone());
+    assert_eq!(jobs(&world, "restored-"), 3);
+    // Nobody tells that they are over.
+    let next = plan(&world.observe(), &world.settings, world.now);
+    assert!(next.requeue_after.is_some_and(|after| after.as_secs() <= 2));
     go_on(&mut world, usize::MAX, true);
     assert!(facts(&world).is_none() && jobs(&world, "restored-") == 3);
 }
