@@ -5,6 +5,7 @@
 
 mod check;
 mod choose;
+mod clusters;
 mod failure;
 mod identity;
 mod in_place;
@@ -76,6 +77,7 @@ pub async fn perform(command: BackupCommand) -> Result<(), Failure> {
         BackupCommand::Check(args) => check::check(&args).await,
         BackupCommand::NewKey(args) => new_key::make(&args),
         BackupCommand::Verify(args) => verify(&args).await,
+        BackupCommand::Clusters(args) => clusters::list(&args).await,
         BackupCommand::Identity(args) => identity::open(&args).await,
         BackupCommand::Restore(args) => restore(args).await,
         BackupCommand::Fetch(args) => in_place::fetch(&args).await,

@@ -30,6 +30,8 @@ pub enum BackupCommand {
     NewKey(NewKeyArgs),
     /// Reads every full snapshot and all deltas after it, and says what is wrong
     Verify(VerifyArgs),
+    /// Lists the tenant clusters that a store has backups of
+    Clusters(ClustersArgs),
     /// Opens the tenant cluster's identity with the recovery key: its keys, authorities and addresses
     Identity(IdentityArgs),
     /// Makes an etcd's data directory as it was at a time or revision
@@ -162,6 +164,17 @@ pub struct VerifyArgs {
     /// What is read
     #[command(flatten)]
     pub read: ReadArgs,
+}
+
+/// Flags of `etcd-agent backup clusters`.
+#[derive(Clone, Debug, Args)]
+pub struct ClustersArgs {
+    /// Where objects are
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// File with the recovery key, to have names as well
+    #[arg(long, env = "COVEY_BACKUP_RECOVERY_KEY", value_name = "FILE")]
+    pub recovery_key: Option<PathBuf>,
 }
 
 /// Flags of `etcd-agent backup identity`.

@@ -418,6 +418,9 @@ async fn etcd_is_backed_up_to_a_bucket_and_the_recovery_key_opens_it() -> Result
         format!("--recovery-key={}", recovery_file.display()),
     ];
     perform("verify", &reading, None).await?;
+    let anywhere = |arg: &&String| !arg.starts_with("--tenant") && !arg.starts_with("--cluster");
+    let all: Vec<_> = reading.iter().filter(anywhere).cloned().collect();
+    perform("clusters", &all, None).await?;
     let to = format!("--to={}", document.display());
     perform("identity", &reading, Some(to)).await?;
     has_identity(&site, &ns, &cluster, &document).await?;
