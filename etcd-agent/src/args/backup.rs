@@ -26,7 +26,8 @@ pub enum BackupCommand {
     Run(RunArgs),
     /// Says whether a store can hold backups, and which call failed if not
     Check(CheckArgs),
-    /// Makes the key that backups are encrypted for, and prints the recovery key, which a person keeps
+    /// Makes the key that backups are encrypted for, and prints the recovery key, which a person keeps; or makes the
+    /// former of the latter
     NewKey(NewKeyArgs),
     /// Reads every full snapshot and all deltas after it, and says what is wrong
     Verify(VerifyArgs),
@@ -66,6 +67,9 @@ pub struct NewKeyArgs {
     /// File to make, for the field of this name of a Secret: the key that data keys are wrapped with
     #[arg(long, env = "COVEY_BACKUP_WRAPPING_KEY", value_name = "FILE")]
     pub wrapping_key: PathBuf,
+    /// File with the recovery key that there is: then none is made and printed, and its wrapping key is written again
+    #[arg(long, env = "COVEY_BACKUP_RECOVERY_KEY", value_name = "FILE")]
+    pub recovery_key: Option<PathBuf>,
 }
 
 /// Flags of `etcd-agent backup run`.

@@ -13,6 +13,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use kit_objects::object::hash;
 use pki::{AuthorityProblem, Reason, Want};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::certificates::{SecretData, read_store};
@@ -39,6 +40,58 @@ pub struct Document {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("Secret {0} is missing or cannot be read")]
 pub struct Lacks(pub String);
+
+/// What a document says. It is not printed.
+#[derive(Clone)]
+pub struct Identity {
+    /// The TenantCluster as it was: metadata, spec, and what nodes know of its status.
+    pub cluster: TenantCluster,
+    /// Secrets of the tenant namespace, whole.
+    pub secrets: SecretData,
+}
+
+/// A document that is none.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unreadable {
+    /// It is not what was sealed, or has no TenantCluster or Secrets.
+    #[error("it is no identity of a tenant cluster")]
+    NotOne,
+    /// Written by a later version.
+    #[error("its format is {0}, and this program reads {FORMAT}")]
+    Format(u64),
+    /// An authority or key is not there.
+    #[error(transparent)]
+    Lacks(#[from] Lacks),
+}
+
+/// Reads a document: the inverse of [`document`]. Secrets that are no part of an identity are left out.
+///
+/// # Errors
+/// [`Unreadable`].
+pub fn read(document: &[u8], now: Timestamp) -> Result<Identity, Unreadable> {
+    let document: Value = serde_json::from_slice(document).map_err(|_| Unreadable::NotOne)?;
+    match document["format"].as_u64() {
+        None => return Err(Unreadable::NotOne),
+        Some(format) if format != u64::from(FORMAT) => return Err(Unreadable::Format(format)),
+        Some(_) => {}
+    }
+    let cluster = TenantCluster::deserialize(&document["tenantCluster"]);
+    let cluster = cluster.map_err(|_| Unreadable::NotOne)?;
+    let secrets = document["secrets"].as_object().ok_or(Unreadable::NotOne)?;
+    let field = |(name, value): (&String, &Value)| {
+        let bytes = STANDARD.decode(value.as_str()?).ok()?;
+        Some((name.clone(), bytes))
+    };
+    let secret = |(name, fields): (&String, &Value)| {
+        let fields: Option<_> = fields.as_object()?.iter().map(field).collect();
+        Some((name.clone(), fields?))
+    };
+    let own = secrets.iter().filter(|(name, _)| has(name));
+    let secrets: Option<SecretData> = own.map(secret).collect();
+    let secrets = secrets.ok_or(Unreadable::NotOne)?;
+    is_whole(&secrets, now)?;
+    Ok(Identity { cluster, secrets })
+}
 
 /// Whether a Secret of the tenant namespace is part of it: a generation of one of [`AUTHORITIES`], the keys of service
 /// account tokens, those of encryption.
@@ -242,6 +295,48 @@ mod tests {
             annotations,
             BTreeMap::from([("note".to_owned(), "ours".to_owned())])
         );
+    }
+
+    #[test]
+    fn document_is_read_as_it_was_written_and_what_is_none_or_lacks_something_is_not() {
+        let (cluster, secrets) = (cluster(), secrets());
+        let document = document(&cluster, &secrets, at(1)).unwrap();
+        // Years later authorities are as old as that.
+        let later = at(3600 * 900);
+        let identity = read(&document.text, later).unwrap();
+        assert!(identity.secrets == secrets && identity.cluster.spec == cluster.spec);
+        let again = super::document(&identity.cluster, &identity.secrets, later).unwrap();
+        assert!(again == document);
+
+        let changed = |pointer: &str, value: Value| {
+            let mut value_of: Value = serde_json::from_slice(&document.text).unwrap();
+            *value_of.pointer_mut(pointer).unwrap() = value;
+            read(value_of.to_string().as_bytes(), at(1)).err()
+        };
+        assert_eq!(changed("/format", json!(2)), Some(Unreadable::Format(2)));
+        for pointer in [
+            "/format",
+            "/secrets",
+            "/secrets/ca",
+            "/secrets/ca/ca.key",
+            "/tenantCluster",
+        ] {
+            assert_eq!(
+                changed(pointer, Value::Null),
+                Some(Unreadable::NotOne),
+                "{pointer}"
+            );
+        }
+        let lacks = Some(Unreadable::Lacks(Lacks(ENCRYPTION.to_owned())));
+        assert_eq!(changed("/secrets/encryption", json!({})), lacks);
+        for none in [&b""[..], b"{}", b"[1]", &document.text[1..]] {
+            assert_eq!(read(none, at(1)).err(), Some(Unreadable::NotOne));
+        }
+        // More than is known is passed over.
+        let mut more: Value = serde_json::from_slice(&document.text).unwrap();
+        more["nodePools"] = json!([1]);
+        more["secrets"]["apiserver"] = json!("none of it");
+        assert!(read(more.to_string().as_bytes(), at(1)).is_ok());
     }
 
     #[test]
