@@ -57,7 +57,7 @@ pub enum Unreadable {
     #[error("it is no identity of a tenant cluster")]
     NotOne,
     /// Written by a later version.
-    #[error("its format is {0}, and this program reads {FORMAT}")]
+    #[error("its format is {0}, and this program reads 1")]
     Format(u64),
     /// An authority or key is not there.
     #[error(transparent)]

@@ -7,6 +7,7 @@
 
 use api::TenantCluster;
 use backup_format::SealedIdentity;
+use backup_format::identity::MOST_DOCUMENT;
 use jiff::{SignedDuration, Timestamp};
 use kit_objects::object::hash;
 use serde_json::json;
@@ -60,17 +61,31 @@ pub enum Standing {
     Late(String),
 }
 
+/// Why nothing can be sealed.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unsealable {
+    /// An authority or key is not there.
+    #[error(transparent)]
+    Lacks(#[from] Lacks),
+    /// A TenantCluster of unheard-of length.
+    #[error("they have {0} bytes, more than are sealed")]
+    TooLong(usize),
+}
+
 /// What is to be sealed, with the hashes that tell it apart. `sealed_for` is a hash of the key to seal with.
 ///
 /// # Errors
-/// [`Lacks`].
+/// [`Unsealable`].
 pub fn wanted(
     cluster: &TenantCluster,
     secrets: &SecretData,
     sealed_for: &str,
     now: Timestamp,
-) -> Result<Document, Lacks> {
+) -> Result<Document, Unsealable> {
     let document = identity::document(cluster, secrets, now)?;
+    if document.text.len() > MOST_DOCUMENT {
+        return Err(Unsealable::TooLong(document.text.len()));
+    }
     // Sealed for another key it is another one.
     let told_apart = |of: &str| hash(&json!([of, sealed_for]));
     Ok(Document {
@@ -80,17 +95,30 @@ pub fn wanted(
     })
 }
 
-/// Whether it is to be sealed, or sealed anew.
+/// Whether it is to be sealed, or sealed anew. While the target lacks what is sealed nothing but authorities and keys
+/// is: since when that waits would be forgotten each time.
 #[must_use]
-pub fn is_due(wanted: &Result<Document, Lacks>, sealed: Option<&Sealed>, now: Timestamp) -> bool {
+pub fn is_due(
+    wanted: &Result<Document, Unsealable>,
+    sealed: Option<&Sealed>,
+    report: Option<&Report>,
+    now: Timestamp,
+) -> bool {
     match (wanted, sealed) {
         (Err(_), _) => false,
         (Ok(_), None) => true,
         (Ok(wanted), Some(sealed)) => {
-            let rested = age(&sealed.identity, now) >= REST;
+            let is_there = report.is_some_and(|report| has(report, sealed));
+            let rested = is_there && age(&sealed.identity, now) >= REST;
             wanted.keys != sealed.keys || (rested && wanted.whole != sealed.whole)
         }
     }
+}
+
+/// Whether the target has it, as the process says.
+fn has(report: &Report, sealed: &Sealed) -> bool {
+    let name = sealed.identity.name().to_string();
+    report.identity.as_deref() == Some(name.as_str())
 }
 
 /// When it is sealed, in milliseconds since 1970: later than the one before, whatever the clock says.
@@ -111,7 +139,7 @@ fn age(identity: &SealedIdentity, now: Timestamp) -> SignedDuration {
 /// Whether the target has it, as the process says.
 #[must_use]
 pub fn standing(
-    wanted: &Result<Document, Lacks>,
+    wanted: &Result<Document, Unsealable>,
     sealed: Option<&Sealed>,
     report: &Report,
     now: Timestamp,
@@ -119,12 +147,11 @@ pub fn standing(
     let Some(sealed) = sealed else {
         let why = match wanted {
             Ok(_) => "it is not sealed".to_owned(),
-            Err(lacks) => lacks.to_string(),
+            Err(why) => why.to_string(),
         };
         return Standing::Late(not_there(&why));
     };
-    let name = sealed.identity.name().to_string();
-    if report.identity.as_deref() == Some(name.as_str()) {
+    if has(report, sealed) {
         return Standing::There;
     }
     let is_late = age(&sealed.identity, now) > ALLOWED;

@@ -13,12 +13,12 @@ use kit_objects::difference::difference;
 use kit_objects::object::{Key, Object};
 use pki::{KeyPair, Store};
 use serde_json::Value;
-use tenant_cp::backup::identity::{Document, Lacks};
+use tenant_cp::backup::identity::Document;
 use tenant_cp::backup::process::{self, Secrets};
 use tenant_cp::certificates::SecretData;
 use tenant_cp::{Settings, Validated, generations};
 
-use super::identity::{self, Sealed, Standing};
+use super::identity::{self, Sealed, Standing, Unsealable};
 use super::report::{Report, to_the_second};
 use crate::backups::{Said, is_told};
 use crate::restoring::begin::holds_backup;
@@ -80,8 +80,8 @@ impl Observed {
     /// The tenant cluster's identity as it is to be sealed.
     ///
     /// # Errors
-    /// [`Lacks`].
-    pub fn identity(&self, now: Timestamp) -> Result<Document, Lacks> {
+    /// [`Unsealable`].
+    pub fn identity(&self, now: Timestamp) -> Result<Document, Unsealable> {
         let wrapping = self.wrapping_key.as_deref().unwrap_or_default();
         identity::wanted(&self.cluster, &self.secrets, &wrapped_for(wrapping), now)
     }
@@ -293,7 +293,9 @@ fn secrets(
         return Err(Lack::Make(Make::Certificate));
     }
     let certificate: KeyPair = store.get(&want.name).cloned().ok_or(Lack::Authority)?;
-    if identity::is_due(&observed.identity(now), observed.sealed.as_ref(), now) {
+    let (sealed, report) = (observed.sealed.as_ref(), observed.report.as_ref());
+    let report = report.and_then(|report| report.as_ref().ok());
+    if identity::is_due(&observed.identity(now), sealed, report, now) {
         return Err(Lack::Make(Make::Identity));
     }
     Ok(Secrets {
@@ -303,7 +305,7 @@ fn secrets(
         certificate,
         authority,
         credentials,
-        identity: observed.sealed.as_ref().map(Sealed::for_a_secret),
+        identity: sealed.map(Sealed::for_a_secret),
     })
 }
 

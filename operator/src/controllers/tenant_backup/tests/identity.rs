@@ -58,15 +58,14 @@ fn identity_is_sealed_before_the_process_is_there_and_at_rest_never_again() {
 fn key_that_is_turned_is_sealed_at_once_and_all_else_five_minutes_after_the_one_before() {
     let mut world = World::new(bucket());
     world.settle();
-    world
-        .observed
-        .secrets
-        .insert("client-ca-g2".to_owned(), authority("client-ca"));
+    let turned = ("client-ca-g2".to_owned(), authority("client-ca"));
+    world.observed.secrets.extend([turned]);
     let before = sealed(&world);
     world.settle();
     assert_eq!(world.seals, 2);
     assert!(sealed(&world).identity.name() > before.identity.name());
     // A user changes it again and again.
+    world.says(whole());
     for value in 0..299 {
         label(&mut world, &value.to_string());
         world.now += SignedDuration::from_secs(1);
@@ -76,22 +75,56 @@ fn key_that_is_turned_is_sealed_at_once_and_all_else_five_minutes_after_the_one_
     world.now += SignedDuration::from_secs(1);
     world.settle();
     assert_eq!(world.seals, 3);
-    assert_eq!(
-        sealed(&world).whole,
-        world.observed.identity(world.now).unwrap().whole
-    );
+    let wanted = world.observed.identity(world.now).unwrap();
+    assert_eq!(sealed(&world).whole, wanted.whole);
+}
+
+#[test]
+fn target_that_lacks_it_is_told_however_often_it_changes() {
+    let mut world = World::new(bucket());
+    world.settle();
+    world.says(whole());
+    label(&mut world, "0");
+    world.now += SignedDuration::from_secs(300);
+    world.settle();
+    assert_eq!(world.seals, 2);
+    // The target has the one before, and gets no other.
+    for value in 1..20 {
+        label(&mut world, &value.to_string());
+        world.now += SignedDuration::from_secs(60);
+        let is_late = told(&world.settle()).1 == Reason::BackupLate;
+        assert_eq!(is_late, value > 5, "after {value} minutes");
+    }
+    assert_eq!(world.seals, 2);
+    world.says(whole());
+    world.settle();
+    assert_eq!(world.seals, 3);
 }
 
 #[test]
 fn what_is_sealed_later_is_called_later_whatever_the_clock_says() {
     let mut world = World::new(bucket());
     world.settle();
+    world.says(whole());
     let before = sealed(&world).identity.name();
     world.now -= SignedDuration::from_secs(3600);
     label(&mut world, "an hour ago");
     world.settle();
     assert_eq!(world.seals, 2);
     assert!(sealed(&world).identity.name() > before);
+}
+
+#[test]
+fn tenant_cluster_of_unheard_of_length_holds_nothing_else_up() {
+    let mut world = World::new(bucket());
+    label(&mut world, &"x".repeat(600_000));
+    world.settle();
+    assert!(world.object("Deployment", "backup").is_some());
+    world.says(whole());
+    let (value, reason, message) = told(&world.settle());
+    let late = (ConditionStatus::False, Reason::BackupLate);
+    assert_eq!((value, reason), late);
+    assert!(message.ends_with("more than are sealed"), "{message}");
 }
 
 #[test]
