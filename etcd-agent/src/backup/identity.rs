@@ -2,13 +2,14 @@
 //!
 //! Invariant: what is opened goes into a file that was made for its owner alone, and nowhere else.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::backup::plan::listing::Listing;
 use ::backup::reader::{Opener, ReadError, Reader};
 use ::backup::store::Store;
+use backup_format::identity::MOST_SEALED;
 use backup_format::keys::RecoveryKey;
 use backup_format::{IdentityName, Scope, SealedIdentity};
 use tokio::sync::watch;
@@ -20,44 +21,52 @@ use crate::args::backup::IdentityArgs;
 /// The kubelet brings a changed Secret into the pod within a minute or two, and nobody is told.
 const EVERY: Duration = Duration::from_secs(30);
 
+/// An identity that is told, or none yet.
+type Told = Option<Arc<SealedIdentity>>;
+
 /// The identity in a file, and each that comes after it. None while there is no file, or what is in it is none: then
 /// the one before stays.
-pub(super) fn follow(file: Option<PathBuf>) -> watch::Receiver<Option<Arc<SealedIdentity>>> {
+pub(super) fn follow(file: Option<PathBuf>) -> watch::Receiver<Told> {
     let (sender, receiver) = watch::channel(None);
     let Some(file) = file else {
         return receiver;
     };
-    let look = move |sender: &watch::Sender<Option<Arc<SealedIdentity>>>| {
-        let found = read_up_to(&file, backup_format::identity::MOST_SEALED as u64 + 1);
-        let found = found.map(|bytes| SealedIdentity::read(&bytes).map(Arc::new));
-        match found {
-            Ok(Some(found)) => {
-                sender.send_if_modified(|told| {
-                    let is_news = told.as_ref() != Some(&found);
-                    if is_news {
-                        *told = Some(found);
-                    }
-                    is_news
-                });
-            }
-            Ok(None) => tracing::warn!("{} is no identity", file.display()),
-            Err(Failure(_, why)) => tracing::warn!("no identity: {why}"),
-        }
-    };
-    look(&sender);
+    look(&file, &sender);
     tokio::spawn(async move {
         let mut ticks = tokio::time::interval(EVERY);
         // The first one is at once.
         ticks.tick().await;
         loop {
             tokio::select! {
-                _ = ticks.tick() => look(&sender),
+                _ = ticks.tick() => look(&file, &sender),
                 // Nobody wants to know any more.
                 () = sender.closed() => return,
             }
         }
     });
     receiver
+}
+
+fn look(file: &Path, sender: &watch::Sender<Told>) {
+    let found = read_up_to(file, MOST_SEALED as u64 + 1);
+    let found = match found.map(|bytes| SealedIdentity::read(&bytes)) {
+        Ok(Some(found)) => Some(Arc::new(found)),
+        Ok(None) => {
+            tracing::warn!("{} is no identity", file.display());
+            return;
+        }
+        Err(Failure(_, why)) => {
+            tracing::warn!("no identity: {why}");
+            return;
+        }
+    };
+    sender.send_if_modified(|told| {
+        let is_news = *told != found;
+        if is_news {
+            *told = found;
+        }
+        is_news
+    });
 }
 
 /// Reads the newest identity, and says whether it is whole; 1 where it is not, else 0. There is none in a backup of
@@ -139,10 +148,11 @@ mod tests {
             told.changed().await.unwrap();
             assert_eq!(told.borrow().as_deref(), Some(&identity));
         }
+        let (sender, told) = watch::channel(told.borrow().clone());
         std::fs::write(&file, b"COVEYID").unwrap();
-        tokio::time::sleep(2 * EVERY).await;
+        look(&file, &sender);
         std::fs::remove_file(&file).unwrap();
-        tokio::time::sleep(2 * EVERY).await;
+        look(&file, &sender);
         assert!(!told.has_changed().unwrap());
         let last = told.borrow().as_ref().map(|identity| identity.name());
         assert_eq!(last.map(|name| name.sealed_ms), Some(2));
