@@ -172,8 +172,8 @@ mod tests {
     fn who_has_a_data_key_wrapped_makes_no_identity_of_it_and_the_other_way_round() {
         let data = DataKey::generate().unwrap();
         let wrapped = RECOVERY.wrapping_key().wrap(&data, "t1").unwrap();
-        let frame = &sealed(b"keys").bytes()[..START];
-        let forged = [frame, wrapped.as_bytes()].concat();
+        let whole = sealed(b"keys");
+        let forged = [&whole.bytes()[..START], wrapped.as_bytes()].concat();
         let forged = SealedIdentity::read(&forged).unwrap();
         assert_eq!(forged.open(&RECOVERY, "t1"), Err(BadIdentity::Open));
         let document = [7; KEY_BYTES];
