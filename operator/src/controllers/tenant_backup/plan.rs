@@ -352,11 +352,14 @@ fn looked_at(observed: &Observed, backup: &Backup, now: Timestamp) -> Plan {
         Standing::There if report.verified.is_some() => {
             (ConditionStatus::True, Reason::BackedUp, String::new())
         }
-        Standing::There | Standing::Awaited => (
-            ConditionStatus::Unknown,
-            Reason::BackupStarting,
-            "nothing was found whole in the target yet".to_owned(),
-        ),
+        standing => {
+            let what = match standing == Standing::Awaited && report.verified.is_some() {
+                true => "authorities, keys and addresses are not in the target yet",
+                false => "nothing was found whole in the target yet",
+            };
+            let starting = Reason::BackupStarting;
+            (ConditionStatus::Unknown, starting, what.to_owned())
+        }
     };
     let again = match value == ConditionStatus::Unknown {
         true => SOON,

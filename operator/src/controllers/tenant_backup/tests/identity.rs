@@ -199,7 +199,9 @@ fn backup_is_ready_with_its_identity_alone_and_told_late_after_five_minutes() {
     let older = "000000000000001-".to_owned() + &"0".repeat(64);
     // None yet; then it has one of a moment ago.
     world.observed.report = Some(Ok(of(None, None)));
-    assert_eq!(told(&world.settle()).1, Reason::BackupStarting);
+    let (_, reason, message) = told(&world.settle());
+    assert_eq!(reason, Reason::BackupStarting);
+    assert!(message.starts_with("authorities, keys"), "{message}");
     world.observed.report = Some(Ok(of(Some(&older), None)));
     assert_eq!(told(&world.settle()).1, Reason::BackedUp);
     world.now += SignedDuration::from_secs(301);
