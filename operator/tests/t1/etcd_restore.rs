@@ -17,7 +17,7 @@ use etcd_agent::args::{Args, Command as Agent};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use lab::programs::Program;
 use operator::etcd_replacement::patience::Patience;
@@ -183,6 +183,50 @@ fn arguments(container: &Value, volume: &Path) -> Vec<String> {
         .collect()
 }
 
+/// Asks for a restore, and says what the process that backs up would have found.
+async fn ask(site: &Site, name: &str, found: &Value) -> Result<()> {
+    let restore = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "Restore",
+        "metadata": { "name": name, "namespace": site.users },
+        "spec": { "clusterName": "demo", "at": { "revision": found["revision"] } },
+    });
+    apply(&site.admin, &restore).await?;
+    let restores: Api<Restore> = Api::namespaced(site.admin.clone(), &site.users);
+    // Nobody backs up here. Before that is said it would be said over what follows.
+    let is_asked = |restore: Option<&Restore>| {
+        let object = serde_json::to_value(restore).unwrap_or_default();
+        said(&object, "Possible").1 == Reason::RestoreUnanswered.as_str()
+    };
+    wait_for(&restores, name, is_asked, PATIENCE).await?;
+    let mut found = found.clone();
+    found["conditions"] = json!([{ "type": "Possible", "status": "True", "reason": "RestorePossible",
+        "message": "", "lastTransitionTime": Timestamp::now().to_string() }]);
+    let found = Patch::Merge(json!({ "status": found }));
+    restores
+        .patch_status(name, &PatchParams::default(), &found)
+        .await?;
+    Ok(())
+}
+
+/// One that is deleted while Jobs build: they go, and members start on the data that they had.
+async fn give_up(site: &Site, ns: &str, found: &Value) -> Result<()> {
+    ask(site, "never", found).await?;
+    let jobs: Api<Job> = Api::namespaced(site.admin.clone(), ns);
+    let count = async |wanted: usize| {
+        ask_until("Jobs", PATIENCE, || async {
+            let found = jobs.list(&ListParams::default()).await?.items.len();
+            Ok((found == wanted)
+                .then_some(())
+                .ok_or_else(|| found.to_string()))
+        })
+        .await
+    };
+    count(MEMBERS).await?;
+    let restores: Api<Restore> = Api::namespaced(site.admin.clone(), &site.users);
+    restores.delete("never", &DeleteParams::default()).await?;
+    count(0).await
+}
+
 /// What etcd is, once it is another one that is whole.
 async fn wait_whole(site: &Site, but: Option<&str>) -> Result<api::tenant_cluster::EtcdStatus> {
     let is = |cluster: &TenantCluster| {
@@ -268,6 +312,20 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
         "metadata": { "name": "default", "namespace": ns },
     });
     apply(&site.admin, &account).await?;
+    let found = json!({
+        "clusterUID": cluster.uid(), "clusterID": before.cluster_id, "revision": revision,
+        "bump": newest - revision + BUMP,
+    });
+    let restores: Api<Restore> = Api::namespaced(site.admin.clone(), &site.users);
+    give_up(&site, &ns, &found).await?;
+    ask_until("the data of before", PATIENCE, || async {
+        let found = has_all(&clients[0], &later).await;
+        Ok(found.map_err(|error| format!("{error:#}")))
+    })
+    .await?;
+    let same = wait_whole(&site, None).await?;
+    ensure!(same == before, "{same:?}");
+
     let volumes = played.volume("");
     let jobs = Jobs {
         client: site.admin.clone(),
@@ -278,29 +336,7 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
         etcdutl,
     };
     let jobs = jobs.start();
-    let restore = json!({
-        "apiVersion": "covey.dev/v1alpha1", "kind": "Restore",
-        "metadata": { "name": "back", "namespace": site.users },
-        "spec": { "clusterName": "demo", "at": { "revision": revision } },
-    });
-    apply(&site.admin, &restore).await?;
-    // What the process that backs up would have found.
-    let restores: Api<Restore> = Api::namespaced(site.admin.clone(), &site.users);
-    // Nobody backs up here. Before that is said it would be said over what follows.
-    let is_asked = |restore: Option<&Restore>| {
-        let object = serde_json::to_value(restore).unwrap_or_default();
-        said(&object, "Possible").1 == Reason::RestoreUnanswered.as_str()
-    };
-    wait_for(&restores, "back", is_asked, PATIENCE).await?;
-    let possible = json!({ "status": {
-        "clusterUID": cluster.uid(), "clusterID": before.cluster_id, "revision": revision,
-        "bump": newest - revision + BUMP,
-        "conditions": [{ "type": "Possible", "status": "True", "reason": "RestorePossible",
-            "message": "", "lastTransitionTime": Timestamp::now().to_string() }],
-    } });
-    restores
-        .patch_status("back", &PatchParams::default(), &Patch::Merge(possible))
-        .await?;
+    ask(&site, "back", &found).await?;
 
     let after = wait_whole(&site, before.cluster_id.as_deref()).await?;
     let is_said = |restore: Option<&Restore>| {

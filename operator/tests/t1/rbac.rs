@@ -44,7 +44,7 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 6] = [
+const UNSEEN: [(Where, &str, &str, &str); 10] = [
     (
         Where::Cluster,
         "get",
@@ -57,6 +57,20 @@ const UNSEEN: [(Where, &str, &str, &str); 6] = [
         "delete",
         "persistentvolumeclaims",
         "as above",
+    ),
+    (
+        Where::Cluster,
+        "get",
+        "covey.dev/restores",
+        "asked for where a tenant cluster is brought back in place: see `etcd_restore`, which does it as this user",
+    ),
+    (Where::TenantNamespace, "list", "batch/jobs", "as above"),
+    (Where::TenantNamespace, "create", "batch/jobs", "as above"),
+    (
+        Where::TenantNamespace,
+        "delete",
+        "batch/jobs",
+        "asked for where that is given up while Jobs build: see `etcd_restore`",
     ),
     (
         Where::Cluster,

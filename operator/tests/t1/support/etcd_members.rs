@@ -5,6 +5,7 @@
 //! proxy, as they would by DNS.
 //! Invariant: a volume lives as long as its claim, and only one process has it; a process ends with its pod.
 
+mod flags;
 mod peers;
 mod volume;
 mod writer;
@@ -12,13 +13,11 @@ mod writer;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use etcd_agent::args::{ClusterState, GateArgs};
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -32,8 +31,9 @@ use testkit::process::{Process, Workdir};
 use testkit::programs::Programs;
 use tokio::task::JoinHandle;
 
+use self::flags::{flags, own_flags};
 use self::peers::Peers;
-use self::volume::{Identity, Verdict, verdict};
+use self::volume::{Identity, Verdict, takes_over, verdict};
 pub(crate) use self::writer::{Writer, delete_flood, has_all, members, put_flood};
 
 /// Members of the etcd that is played.
@@ -443,88 +443,4 @@ impl Stage {
             told => told.map(drop).context("cannot write a pod's status"),
         }
     }
-}
-
-/// What the very gate says of a volume on which something may have been built for a restore.
-fn takes_over(
-    name: &str,
-    identity: &[u8],
-    pod: &std::path::Path,
-    volume: &std::path::Path,
-) -> Result<bool> {
-    let file = pod.join("identity.json");
-    std::fs::write(&file, identity)?;
-    let code = etcd_agent::gate::run(GateArgs {
-        data_dir: volume.join("data"),
-        member: name.to_owned(),
-        initial_cluster_state: ClusterState::Existing,
-        identity: file,
-        termination_log: pod.join("none"),
-        deadline: 60,
-    });
-    Ok(code == ExitCode::SUCCESS)
-}
-
-/// Flags that are those of the StatefulSet, because nothing here stands in for what they are about.
-const OWN_FLAGS: [&str; 3] = [
-    "bootstrap-defrag-threshold-megabytes",
-    "feature-gates",
-    "quota-backend-bytes",
-];
-
-fn own_flags(set: &StatefulSet, instead: &BTreeMap<String, String>) -> Vec<String> {
-    let spec = set.spec.as_ref().and_then(|s| s.template.spec.as_ref());
-    let args = spec.and_then(|spec| spec.containers.first()?.args.as_ref());
-    let args = args.into_iter().flatten();
-    let flags = args.filter_map(|arg| arg.strip_prefix("--")?.split_once('='));
-    let flags = flags.filter(|(flag, _)| OWN_FLAGS.contains(flag));
-    let flags = flags.map(|(flag, value)| {
-        let value = instead.get(flag).map_or(value, String::as_str);
-        format!("--{flag}={value}")
-    });
-    flags.collect()
-}
-
-/// As `tenant_cp::desired::etcd` has them, but for where a member listens.
-fn flags(
-    name: &str,
-    state: &str,
-    ports: Ports,
-    (files, volume): (&std::path::Path, &std::path::Path),
-) -> Vec<String> {
-    let file = |file: &str| files.join(file).display().to_string();
-    let own = |kind: &str| file(&format!("{name}-{kind}"));
-    let local = |scheme: &str, port: u16| format!("{scheme}://127.0.0.1:{port}");
-    let cluster: Vec<_> = (0..MEMBERS)
-        .map(|seat| format!("etcd-{seat}=https://etcd-{seat}:2380"))
-        .collect();
-    [
-        ("advertise-client-urls", local("https", ports.client)),
-        ("cert-file", own("server.crt")),
-        ("client-cert-auth", "true".to_owned()),
-        ("data-dir", volume.join("data").display().to_string()),
-        (
-            "initial-advertise-peer-urls",
-            format!("https://{name}:2380"),
-        ),
-        ("initial-cluster", cluster.join(",")),
-        ("initial-cluster-state", state.to_owned()),
-        ("initial-cluster-token", "t1".to_owned()),
-        ("key-file", own("server.key")),
-        ("listen-client-http-urls", local("https", ports.http)),
-        ("listen-client-urls", local("https", ports.client)),
-        ("listen-metrics-urls", local("http", ports.metrics)),
-        ("listen-peer-urls", local("https", ports.peer)),
-        ("name", name.to_owned()),
-        ("peer-cert-allowed-hostname", "etcd-peers".to_owned()),
-        ("peer-cert-file", own("peer.crt")),
-        ("peer-client-cert-auth", "true".to_owned()),
-        ("peer-key-file", own("peer.key")),
-        ("peer-skip-client-san-verification", "true".to_owned()),
-        ("peer-trusted-ca-file", file("etcd-ca.crt")),
-        ("trusted-ca-file", file("etcd-ca.crt")),
-    ]
-    .into_iter()
-    .map(|(flag, value)| format!("--{flag}={value}"))
-    .collect()
 }

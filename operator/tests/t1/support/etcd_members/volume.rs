@@ -3,7 +3,10 @@
 //! Invariant: a member starts without data only where the operator says that it may.
 
 use std::path::Path;
+use std::process::ExitCode;
 
+use anyhow::Result;
+use etcd_agent::args::{ClusterState, GateArgs};
 use serde::Deserialize;
 
 /// The operator's file.
@@ -38,4 +41,19 @@ pub(super) fn verdict(identity: &Identity, name: &str, claim: &str, volume: &Pat
         true => Verdict::Starts,
         false => Verdict::Refused,
     }
+}
+
+/// What the very gate says of a volume on which something may have been built for a restore.
+pub(super) fn takes_over(name: &str, identity: &[u8], pod: &Path, volume: &Path) -> Result<bool> {
+    let file = pod.join("identity.json");
+    std::fs::write(&file, identity)?;
+    let code = etcd_agent::gate::run(GateArgs {
+        data_dir: volume.join("data"),
+        member: name.to_owned(),
+        initial_cluster_state: ClusterState::Existing,
+        identity: file,
+        termination_log: pod.join("none"),
+        deadline: 60,
+    });
+    Ok(code == ExitCode::SUCCESS)
 }
