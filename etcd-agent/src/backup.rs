@@ -5,7 +5,9 @@
 
 mod check;
 mod choose;
+mod clusters;
 mod failure;
+mod identity;
 mod in_place;
 mod new_key;
 mod reading;
@@ -75,6 +77,8 @@ pub async fn perform(command: BackupCommand) -> Result<(), Failure> {
         BackupCommand::Check(args) => check::check(&args).await,
         BackupCommand::NewKey(args) => new_key::make(&args),
         BackupCommand::Verify(args) => verify(&args).await,
+        BackupCommand::Clusters(args) => clusters::list(&args).await,
+        BackupCommand::Identity(args) => identity::open(&args).await,
         BackupCommand::Restore(args) => restore(args).await,
         BackupCommand::Fetch(args) => in_place::fetch(&args).await,
         BackupCommand::Replay(args) => in_place::replay(&args).await,
@@ -122,6 +126,7 @@ async fn back_up(args: RunArgs) -> Result<(), Failure> {
         },
         writer: args.writer,
         kubernetes: args.kubernetes,
+        identity: identity::follow(args.identity),
     };
     let (stop, stopped) = watch::channel(false);
     let (mut end, mut interrupt) = (
@@ -175,12 +180,13 @@ async fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             }
         }
     }
+    bad += identity::verify(&reader, &listing).await?;
     match (listing.fulls.len(), bad) {
         (0, _) => Err(Failure(FAILED, "there is no full snapshot".to_owned())),
         (_, 0) => Ok(()),
         (all, bad) => Err(Failure(
             FAILED,
-            format!("{bad} of {all} full snapshots lead to damage"),
+            format!("{bad} of {all} full snapshots and their identity lead to damage"),
         )),
     }
 }

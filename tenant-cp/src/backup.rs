@@ -1,9 +1,10 @@
 //! Backups: what a pod is given of a [`BackupTarget`](api::BackupTarget), the Job that checks one, the process that
-//! backs a tenant cluster up, and the Jobs that restore one in place.
+//! backs a tenant cluster up, the identity that it keeps, and the Jobs that restore one in place.
 //!
 //! Invariant: no secret is in an argument or a variable; what is not secret is.
 
 pub mod check_job;
+pub mod identity;
 mod place;
 pub mod process;
 pub mod restore_jobs;

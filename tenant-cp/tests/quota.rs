@@ -56,6 +56,7 @@ fn made(tc: &TenantCluster, settings: &Settings) -> [u64; 3] {
             data_key: Vec::new(),
             wrapped_key: Vec::new(),
             wrapped_for: String::new(),
+            identity: None,
             certificate: KeyPair {
                 certificate: String::new(),
                 key: pki::Key::new(String::new()),

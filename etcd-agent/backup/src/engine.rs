@@ -6,6 +6,7 @@
 mod answers;
 mod events;
 mod full;
+mod identity;
 mod steps;
 
 use std::fmt;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use backup_format::keys::Keys;
 use backup_format::records::Recorder;
-use backup_format::{Digest, FullName, Scope};
+use backup_format::{Digest, FullName, IdentityName, Scope, SealedIdentity};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tonic::Streaming;
@@ -54,6 +55,8 @@ pub struct Options {
     pub writer: String,
     /// Version of the tenant cluster's Kubernetes; may be empty.
     pub kubernetes: String,
+    /// The tenant cluster's identity, sealed, as long as somebody tells it; none where there is none.
+    pub identity: watch::Receiver<Option<Arc<SealedIdentity>>>,
 }
 
 /// How far a backup is.
@@ -75,6 +78,8 @@ pub struct Progress {
     pub full: Option<FullName>,
     /// The newest that was found whole.
     pub verified: Option<FullName>,
+    /// The identity that was last read back.
+    pub identity: Option<IdentityName>,
     /// Since when the oldest event waits that is not in the store, in milliseconds since 1970.
     pub waiting_since_ms: Option<u64>,
     /// Why it does not go on, and since when, in milliseconds since 1970.
@@ -168,6 +173,8 @@ pub struct Engine<S: Store> {
     taking: Option<TakingFull>,
     verifying: Option<(FullName, JoinHandle<Result<u64, ReadError>>)>,
     spoilt: Option<FullName>,
+    /// The identity that was read back since the store was last looked at.
+    identity: Option<IdentityName>,
     /// There is to be a full snapshot after this one.
     wanted_after: Option<Option<FullName>>,
     questions: mpsc::Receiver<Question>,
@@ -229,6 +236,7 @@ pub async fn run<S: Store>(
         taking: None,
         verifying: None,
         spoilt: None,
+        identity: None,
         wanted_after: None,
         questions,
         met_another: false,
@@ -279,6 +287,7 @@ impl<S: Store> Engine<S> {
             },
             wanted: self.is_wanted(),
             spoilt: self.spoilt,
+            identity: self.missing_identity(),
             met_another: self.met_another,
             not_before_ms: self.not_before_ms,
             full_not_before_ms: self.full_not_before_ms,
@@ -374,6 +383,12 @@ impl<S: Store> Engine<S> {
                 None => std::future::pending().await,
             }
         };
+        let identity = async {
+            // Nobody tells it any more: it stays as it is.
+            if self.options.identity.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
         enum Happened {
             Asked(Question),
             Message(Result<Option<proto::etcd::WatchResponse>, tonic::Status>),
@@ -391,6 +406,7 @@ impl<S: Store> Engine<S> {
             told = told => Happened::Told(told),
             taken = taken => Happened::Taken(Box::new(taken)),
             verified = verified => Happened::Verified(verified),
+            () = identity => Happened::Time,
             () = tokio::time::sleep(wait) => Happened::Time,
             _ = stop.changed() => Happened::Stop,
         };

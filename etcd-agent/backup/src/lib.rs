@@ -12,5 +12,6 @@ pub mod plan;
 pub mod questions;
 pub mod reader;
 pub mod restore;
+pub mod scopes;
 pub mod store;
 mod writer;

@@ -2,12 +2,12 @@
 //!
 //! Laws: a backup that forgot everything plans the same as soon as it has looked again; nothing is
 //! planned twice that is under way; the newest verified snapshot is never deleted, nor one that somebody wants
-//! kept, nor anything that a snapshot which stays needs; who met another writer stops.
+//! kept, nor anything that a snapshot which stays needs; nor the newest identity; who met another writer stops.
 
 pub mod listing;
 pub mod retention;
 
-use backup_format::{Digest, FullName};
+use backup_format::{Digest, FullName, IdentityName};
 
 use self::listing::Listing;
 use self::retention::Retention;
@@ -121,6 +121,8 @@ pub struct Observed<'a> {
     pub wanted: bool,
     /// A full snapshot that was read again and is not whole.
     pub spoilt: Option<FullName>,
+    /// The identity that is to be in the store, unless it was read back there already.
+    pub identity: Option<IdentityName>,
     /// Whether another writer was met.
     pub met_another: bool,
     /// Nothing that failed is tried again before this.
@@ -165,6 +167,8 @@ pub enum Step {
     TakeFull(Why),
     /// Begins to write what waits as the next delta.
     WriteDelta,
+    /// Writes the identity unless it is there, and reads it back.
+    WriteIdentity(IdentityName),
     /// Reads a full snapshot and what follows it, and marks it as whole.
     Verify(FullName),
     /// Says that a snapshot is to be deleted.
@@ -175,6 +179,8 @@ pub enum Step {
     DeleteDelta(u64),
     /// Deletes what is said of a snapshot that is gone.
     DeleteMarks(FullName),
+    /// Deletes an identity.
+    DeleteIdentity(IdentityName),
     /// Nothing until then, or until something happens.
     Wait(u64),
 }
@@ -202,6 +208,12 @@ pub fn plan(settings: &Settings, world: &Observed<'_>) -> Step {
         Some(Step::Wait(then)) => until.push(then),
         Some(step) => return step,
         None => {}
+    }
+    if let Some(identity) = world.identity {
+        match later(world, Step::WriteIdentity(identity)) {
+            Step::Wait(then) => until.push(then),
+            step => return step,
+        }
     }
     if world.taking == Taking::Nothing {
         match full(settings, listing, world) {
@@ -363,6 +375,9 @@ fn housekeeping(settings: &Settings, listing: &Listing, world: &Observed<'_>) ->
     }
     if let Some(number) = listing.unneeded_delta() {
         return Step::DeleteDelta(number);
+    }
+    if let Some(identity) = listing.unneeded_identity(settings.grace_ms) {
+        return Step::DeleteIdentity(identity);
     }
     match listing.forgettable() {
         Some(full) => Step::DeleteMarks(full),

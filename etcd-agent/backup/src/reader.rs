@@ -7,7 +7,9 @@ use backup_format::damage::Flaw;
 use backup_format::keys::{DataKey, RecoveryKey};
 use backup_format::object::{self, Cutter};
 use backup_format::records::{self, Recorded};
-use backup_format::{Damage, Digest, FullName, Header, Kind, Name, Scope};
+use backup_format::{
+    Damage, Digest, FullName, Header, IdentityName, Kind, Name, Scope, SealedIdentity,
+};
 
 use crate::plan::listing::Listing;
 use crate::store::{Cause, Store, StoreError};
@@ -189,6 +191,35 @@ impl<S: Store> Reader<'_, S> {
             written_ms: head.written_ms,
             head: head_digest,
         })
+    }
+
+    /// Reads an identity, as it was sealed.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub async fn identity(&self, identity: IdentityName) -> Result<SealedIdentity, ReadError> {
+        let name = Name::Identity(identity);
+        let (_, _, content) = self.object(name).await?;
+        let sealed = SealedIdentity::read(&content).filter(|sealed| sealed.name() == identity);
+        sealed.ok_or_else(|| {
+            Flaw::Content("what is sealed has another sum")
+                .of(name)
+                .into()
+        })
+    }
+
+    /// Reads and opens an identity: what was sealed.
+    ///
+    /// # Errors
+    /// [`ReadError`]; [`Flaw::Recovery`] where it was sealed for somebody else, or by nobody who may.
+    pub async fn open_identity(
+        &self,
+        identity: IdentityName,
+        recovery: &RecoveryKey,
+    ) -> Result<Vec<u8>, ReadError> {
+        let sealed = self.identity(identity).await?;
+        let document = sealed.open(recovery, &self.scope.tenant);
+        document.map_err(|_| Flaw::Recovery.of(Name::Identity(identity)).into())
     }
 
     /// Follows the next delta; None when it has nothing that was not had.

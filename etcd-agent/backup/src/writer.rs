@@ -93,9 +93,7 @@ impl<S: Store> Writer<S> {
         content: &[u8],
     ) -> Result<Written, NotWritten> {
         let name = header.name();
-        let salt = keys::random()?;
-        let sealed = object::seal(header, &self.keys, salt, content);
-        let bytes = Bytes::from(sealed.map_err(|source| NotWritten::Seal { name, source })?);
+        let bytes = self.sealed(header, content)?;
         let opened = object::open(name, &self.scope, &bytes).map(|opened| opened.digest);
         let digest = opened.map_err(|_| NotWritten::Seal {
             name,
@@ -106,6 +104,47 @@ impl<S: Store> Writer<S> {
             digest,
             bytes: bytes.len() as u64,
         })
+    }
+
+    /// Seals an object.
+    ///
+    /// # Errors
+    /// [`NotWritten::Seal`], [`NotWritten::Key`].
+    pub(crate) fn sealed(&self, header: &Header, content: &[u8]) -> Result<Bytes, NotWritten> {
+        let name = header.name();
+        let salt = keys::random()?;
+        let sealed = object::seal(header, &self.keys, salt, content);
+        let sealed = sealed.map_err(|source| NotWritten::Seal { name, source })?;
+        Ok(Bytes::from(sealed))
+    }
+
+    /// Creates an object whose name is a function of its content, so that one of this name which another process wrote
+    /// is as good; reads it back, and says whether it is whole. One that is not is deleted: nobody can want it.
+    ///
+    /// # Errors
+    /// [`StoreError`], of one try.
+    pub(crate) async fn keep(
+        &self,
+        name: Name,
+        bytes: Bytes,
+        content: &[u8],
+    ) -> Result<bool, StoreError> {
+        let key = self.key(name);
+        self.store.create(&key, bytes).await?;
+        let found = match self.store.get(&key, object::MOST_OBJECT).await {
+            Err(error) if error.cause == Cause::NotFound => return Ok(false),
+            Err(error) if error.cause == Cause::TooLong => Bytes::new(),
+            found => found?,
+        };
+        let opened = object::open(name, &self.scope, &found);
+        let opened = opened.and_then(|opened| opened.content(&self.keys.data));
+        match opened {
+            Ok(found) if found == content => return Ok(true),
+            Ok(_) => tracing::error!("{name} has another content: deleted"),
+            Err(damage) => tracing::error!("{damage}: deleted"),
+        }
+        self.store.delete(&key).await?;
+        Ok(false)
     }
 
     /// Creates an object and reads it back.

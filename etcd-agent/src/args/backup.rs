@@ -26,10 +26,15 @@ pub enum BackupCommand {
     Run(RunArgs),
     /// Says whether a store can hold backups, and which call failed if not
     Check(CheckArgs),
-    /// Makes the key that backups are encrypted for, and prints the recovery key, which a person keeps
+    /// Makes the key that backups are encrypted for, and prints the recovery key, which a person keeps; or makes the
+    /// former of the latter
     NewKey(NewKeyArgs),
     /// Reads every full snapshot and all deltas after it, and says what is wrong
     Verify(VerifyArgs),
+    /// Lists the tenant clusters that a store has backups of
+    Clusters(ClustersArgs),
+    /// Opens the tenant cluster's identity with the recovery key: its keys, authorities and addresses
+    Identity(IdentityArgs),
     /// Makes an etcd's data directory as it was at a time or revision
     Restore(RestoreArgs),
     /// Restores in place, 1: fetches the full snapshot for `etcdutl snapshot restore`, and makes room on the volume
@@ -62,6 +67,9 @@ pub struct NewKeyArgs {
     /// File to make, for the field of this name of a Secret: the key that data keys are wrapped with
     #[arg(long, env = "COVEY_BACKUP_WRAPPING_KEY", value_name = "FILE")]
     pub wrapping_key: PathBuf,
+    /// File with the recovery key that there is: then none is made and printed, and its wrapping key is written again
+    #[arg(long, env = "COVEY_BACKUP_RECOVERY_KEY", value_name = "FILE")]
+    pub recovery_key: Option<PathBuf>,
 }
 
 /// Flags of `etcd-agent backup run`.
@@ -85,6 +93,9 @@ pub struct RunArgs {
     /// Folder with the files `data-key` (32 bytes) and `wrapped-key` (80 bytes)
     #[arg(long, env = "COVEY_BACKUP_KEYS", value_name = "DIR")]
     pub keys: PathBuf,
+    /// File with the tenant cluster's identity, sealed by the operator; read anew each half a minute
+    #[arg(long, env = "COVEY_BACKUP_IDENTITY", value_name = "FILE")]
+    pub identity: Option<PathBuf>,
     /// Who writes, for people
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     pub writer: String,
@@ -157,6 +168,40 @@ pub struct VerifyArgs {
     /// What is read
     #[command(flatten)]
     pub read: ReadArgs,
+}
+
+/// Flags of `etcd-agent backup clusters`.
+#[derive(Clone, Debug, Args)]
+pub struct ClustersArgs {
+    /// Where objects are
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// File with the recovery key, to have names as well
+    #[arg(long, env = "COVEY_BACKUP_RECOVERY_KEY", value_name = "FILE")]
+    pub recovery_key: Option<PathBuf>,
+}
+
+/// Flags of `etcd-agent backup identity`.
+#[derive(Clone, Debug, Args)]
+pub struct IdentityArgs {
+    /// Where objects are
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// UID of the TenantCluster
+    #[arg(long, env = "COVEY_BACKUP_TENANT", value_name = "UID")]
+    pub tenant: String,
+    /// The etcd cluster's identifier, hexadecimal
+    #[arg(long, env = "COVEY_BACKUP_CLUSTER", value_name = "ID")]
+    pub cluster: Id,
+    /// File with the recovery key
+    #[arg(long, env = "COVEY_BACKUP_RECOVERY_KEY", value_name = "FILE")]
+    pub recovery_key: PathBuf,
+    /// The one that was sealed last until then, in milliseconds since 1970; the newest if it is left out
+    #[arg(long, env = "COVEY_RESTORE_AT_MS", value_name = "MS")]
+    pub at_ms: Option<u64>,
+    /// File to make: the identity, JSON. It holds private keys
+    #[arg(long, env = "COVEY_IDENTITY_DOCUMENT", value_name = "FILE")]
+    pub to: PathBuf,
 }
 
 /// Flags of `etcd-agent backup restore`.

@@ -3,8 +3,9 @@
 //! Invariant: what is read is bounded.
 
 use std::error::Error;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// Most bytes of a key, certificate or credential.
@@ -46,14 +47,32 @@ impl<E: Error> From<E> for Failure {
     }
 }
 
+fn failed(path: &Path) -> impl Fn(io::Error) -> Failure {
+    move |error| Failure(FAILED, format!("{}: {error}", path.display()))
+}
+
 /// Reads a small file.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let failed = |error: io::Error| Failure(FAILED, format!("{}: {error}", path.display()));
-    let (mut bytes, file) = (Vec::new(), File::open(path).map_err(failed)?);
-    file.take(MOST_FILE)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
+    read_up_to(path, MOST_FILE)
+}
+
+/// Reads so many bytes of a file at most.
+pub(super) fn read_up_to(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
+    let (mut bytes, file) = (Vec::new(), File::open(path).map_err(failed(path))?);
+    let read = file.take(most).read_to_end(&mut bytes);
+    read.map_err(failed(path))?;
     Ok(bytes)
+}
+
+/// Makes a file that its owner alone can read; one that is there stays as it is.
+pub(super) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    let written = file.and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written.map_err(failed(path))
 }
 
 /// Writes a line to the standard output.

@@ -53,6 +53,9 @@ struct Status {
     /// The newest that was found whole, with all deltas after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     verified: Option<Full>,
+    /// The tenant cluster's identity that is in the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    identity: Option<String>,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -109,6 +112,7 @@ fn status(progress: &Progress, now_ms: u64) -> Status {
         }),
         full: progress.full.map(Full::from),
         verified: progress.verified.map(Full::from),
+        identity: progress.identity.map(|identity| identity.to_string()),
     }
 }
 
@@ -227,6 +231,7 @@ async fn ask_of(
 mod tests {
     use ::backup::engine::Trouble;
     use ::backup::store::{Call, Cause};
+    use backup_format::{Digest, IdentityName};
     use serde_json::json;
 
     use super::*;
@@ -242,6 +247,10 @@ mod tests {
             durable: 42,
             full: Some(full),
             verified: Some(full),
+            identity: Some(IdentityName {
+                sealed_ms: 4_000,
+                digest: Digest::of(b"sealed"),
+            }),
             waiting_since_ms: Some(9_000),
             trouble: Some((Trouble::Store(Call::Create, Cause::Full), 9_500)),
             ..Progress::default()
@@ -251,6 +260,8 @@ mod tests {
         assert_eq!(said["trouble"]["sinceMs"], 9_500);
         assert_eq!(said["waitingSinceMs"], 9_000);
         assert_eq!(said["verified"]["takenMs"], 5_000);
+        let identity = said["identity"].as_str().unwrap();
+        assert!(identity.starts_with("000000000004000-"), "{identity}");
         let quiet = serde_json::to_value(status(&Progress::default(), 3)).unwrap();
         let nothing = json!({ "looked": false, "taking": false, "nowMs": 3, "durable": 0 });
         assert_eq!(quiet, nothing);

@@ -7,6 +7,7 @@ mod asked;
 mod bucket;
 mod faults;
 mod holes;
+mod identity;
 mod in_place;
 mod killed;
 mod restored;

@@ -16,6 +16,7 @@ use kube::runtime::reflector::ObjectRef;
 
 pub mod apply;
 pub mod error;
+pub mod identity;
 pub mod observe;
 pub mod plan;
 pub mod report;
@@ -29,7 +30,7 @@ use crate::state;
 
 /// How long changes of a TenantCluster are throttled: its status is written often while it starts.
 pub const PERIOD: Duration = Duration::from_secs(1);
-/// Steps of one reconcile: keys, certificate, wrapping, objects, and a look.
+/// Steps of one reconcile: keys, certificate, wrapping, identity, objects, and a look.
 const MAX_STEPS: usize = 8;
 
 /// One reconcile, from the top.

@@ -280,6 +280,44 @@ async fn restore(site: &Site) -> Result<()> {
     Ok(())
 }
 
+/// Runs `etcd-agent backup`.
+async fn perform(what: &str, reading: &[String], more: Option<String>) -> Result<()> {
+    let command = ["etcd-agent", "backup", what].map(str::to_owned);
+    let args = command.into_iter().chain(reading.iter().cloned());
+    let args = Args::try_parse_from(args.chain(more))?;
+    let Command::Backup(args) = args.command else {
+        anyhow::bail!("it is no backup");
+    };
+    let done = etcd_agent::backup::perform(args.command).await;
+    ensure!(done.is_ok(), "{what}: {done:?}");
+    Ok(())
+}
+
+/// What was in the bucket is what the tenant cluster is: every authority and key, the TenantCluster, its addresses.
+async fn has_identity(site: &Site, ns: &str, cluster: &TenantCluster, file: &Path) -> Result<()> {
+    use tenant_cp::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
+    let document: Value = serde_json::from_slice(&std::fs::read(file)?)?;
+    let live = site.objects(kinds::SECRET, ns);
+    let secrets = document["secrets"].as_object().context("no Secrets")?;
+    for name in AUTHORITIES.into_iter().chain([SERVICE_ACCOUNT, ENCRYPTION]) {
+        let live = live.get(name).await?;
+        ensure!(secrets.get(name) == Some(&live.data["data"]), "{name}");
+    }
+    ensure!(
+        secrets.len() == AUTHORITIES.len() + 2,
+        "{:?}",
+        secrets.keys()
+    );
+    let of = &document["tenantCluster"];
+    ensure!(of["metadata"]["uid"] == json!(cluster.uid()), "{of}");
+    let now = serde_json::to_value(site.clusters().get("demo").await?)?;
+    ensure!(of["spec"] == now["spec"], "{of}");
+    for field in ["endpoint", "network", "addresses", "namespace"] {
+        ensure!(of["status"][field] == now["status"][field], "{field}");
+    }
+    Ok(())
+}
+
 fn is(status: &str, reason: Reason) -> (String, String) {
     (status.to_owned(), reason.as_str().to_owned())
 }
@@ -369,10 +407,8 @@ async fn etcd_is_backed_up_to_a_bucket_and_the_recovery_key_opens_it() -> Result
     let login = folder.path().join("login");
     std::fs::create_dir_all(&login)?;
     files(&site.admin, &site.system, "backup-bucket", &login).await?;
-    let verify = Args::try_parse_from([
-        "etcd-agent".to_owned(),
-        "backup".to_owned(),
-        "verify".to_owned(),
+    let document = folder.path().join("identity");
+    let reading = [
         "--s3-bucket=backups".to_owned(),
         format!("--s3-endpoint={endpoint}"),
         format!("--s3-credentials={}", login.display()),
@@ -380,12 +416,14 @@ async fn etcd_is_backed_up_to_a_bucket_and_the_recovery_key_opens_it() -> Result
         format!("--tenant={uid}"),
         format!("--cluster={}", id.file_name().to_string_lossy()),
         format!("--recovery-key={}", recovery_file.display()),
-    ])?;
-    let Command::Backup(verify) = verify.command else {
-        anyhow::bail!("it is no backup");
-    };
-    let verified = etcd_agent::backup::perform(verify.command).await;
-    ensure!(verified.is_ok(), "{verified:?}");
+    ];
+    perform("verify", &reading, None).await?;
+    let anywhere = |arg: &&String| !arg.starts_with("--tenant") && !arg.starts_with("--cluster");
+    let all: Vec<_> = reading.iter().filter(anywhere).cloned().collect();
+    perform("clusters", &all, None).await?;
+    let to = format!("--to={}", document.display());
+    perform("identity", &reading, Some(to)).await?;
+    has_identity(&site, &ns, &cluster, &document).await?;
 
     // At rest nothing is written: when the snapshot that was asked for was read again, too.
     let read_again = ask_until("what is in the status", PATIENCE, || async {
@@ -413,6 +451,7 @@ async fn etcd_is_backed_up_to_a_bucket_and_the_recovery_key_opens_it() -> Result
     wait_gone(&deployments, "backup", PATIENCE).await?;
     let secrets = site.objects(kinds::SECRET, &ns);
     wait_gone(&secrets, "backup-etcd-client", PATIENCE).await?;
+    wait_gone(&secrets, "backup-identity", PATIENCE).await?;
     ensure!(secrets.get_opt("backup-keys").await?.is_some(), "no key");
     site.wait("demo", |cluster| {
         let now = serde_json::to_value(cluster).unwrap_or_default();

@@ -42,6 +42,14 @@ pub const TO_ETCD: &str = "backup-to-etcd";
 pub const KEYS: &str = "backup-keys";
 /// Secret with the client certificate for etcd: `ca.crt`, `tls.crt`, `tls.key`.
 pub const CERTIFICATE: &str = "backup-etcd-client";
+/// Secret with the tenant cluster's identity, sealed for the recovery key: who copies it cannot read it.
+pub const IDENTITY: &str = "backup-identity";
+/// Its field.
+pub const IDENTITY_FIELD: &str = "identity";
+/// Annotation of [`IDENTITY`]: hash of the authorities and keys in it, and of whom it is sealed for.
+pub const ANNOTATION_IDENTITY_KEYS: &str = "covey.dev/identity-keys";
+/// The same of all that is in it.
+pub const ANNOTATION_IDENTITY_WHOLE: &str = "covey.dev/identity-whole";
 /// Secret with the bucket's credentials: a copy of the target's.
 pub const CREDENTIALS: &str = "backup-bucket";
 /// Field of a target's Secret with the key that data keys are wrapped with.
@@ -76,6 +84,19 @@ pub struct Secrets {
     pub authority: String,
     /// The bucket's credentials; none for a claim.
     pub credentials: Option<BTreeMap<String, Vec<u8>>>,
+    /// The identity; none where none was sealed yet.
+    pub identity: Option<Identity>,
+}
+
+/// A tenant cluster's identity, sealed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Identity {
+    /// What only the recovery key opens.
+    pub sealed: Vec<u8>,
+    /// Hash of the authorities and keys in it, and of whom it is sealed for.
+    pub keys: String,
+    /// The same of all that is in it.
+    pub whole: String,
 }
 
 /// The client certificate that the process shows etcd.
@@ -132,8 +153,18 @@ pub fn base(
         let fields = fields.map(|(name, value)| (name.as_str(), value.as_slice()));
         objects.push(files(v, CREDENTIALS, fields));
     }
+    objects.extend(secrets.identity.as_ref().map(|of| identity(v, of)));
     objects.extend(claim(v, target));
     objects
+}
+
+fn identity(v: &Validated, identity: &Identity) -> Object {
+    let field = (IDENTITY_FIELD, identity.sealed.as_slice());
+    let mut secret = files(v, IDENTITY, [field]);
+    let annotations = &mut secret.value["metadata"]["annotations"];
+    annotations[ANNOTATION_IDENTITY_KEYS] = json!(identity.keys);
+    annotations[ANNOTATION_IDENTITY_WHOLE] = json!(identity.whole);
+    Object::from_value(secret.value)
 }
 
 fn keys(v: &Validated, secrets: &Secrets) -> Object {
@@ -200,6 +231,8 @@ pub fn deployment(
     }
     let keys = place.mount(place::secret("keys", KEYS), "keys");
     let tls = place.mount(place::secret("etcd", CERTIFICATE), "etcd");
+    // It is read anew when it changes, so it is not among what pods are replaced for.
+    let identity = place.mount(place::secret("identity", IDENTITY), "identity");
     let mut annotations = place.annotations.clone();
     let read_once = object::hash(&json!([
         secrets.certificate.certificate,
@@ -211,6 +244,8 @@ pub fn deployment(
             .map(|c| object::hash(&json!(c))),
     ]));
     annotations.insert(ANNOTATION_SECRETS.to_owned(), read_once);
+    let identity = format!("--identity={identity}/{IDENTITY_FIELD}");
+    place.args.push(identity);
     let container = container(v, backup, place.args, (&keys, &tls), place.mounts, settings);
     Object::new(&Deployment {
         metadata: meta(v, BACKUP, BACKUP),

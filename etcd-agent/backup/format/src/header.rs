@@ -5,7 +5,7 @@ use prost::Message;
 
 use crate::damage::Flaw;
 use crate::digest::Digest;
-use crate::names::{FullName, MOST_TENANT, Name, Scope};
+use crate::names::{FullName, IdentityName, MOST_TENANT, Name, Scope};
 
 /// The only format there is.
 pub const FORMAT: u32 = 1;
@@ -52,6 +52,8 @@ pub enum Kind {
         /// Sum of the database, as etcd gave it.
         database: Digest,
     },
+    /// What the tenant cluster is, sealed for the recovery key.
+    Identity(IdentityName),
 }
 
 /// A header.
@@ -62,7 +64,7 @@ pub struct Header {
     /// What it is.
     pub kind: Kind,
     /// Sum of the object before: of a delta the delta before, of a part the part before (of the first
-    /// one the delta before [`FullName::next`]), of a head the last part. None where nothing is before.
+    /// one the delta before [`FullName::next`]), of a head the last part. None where nothing is before, and of an identity.
     pub previous: Option<Digest>,
     /// When it was written, in milliseconds since 1970 by the writer's clock.
     pub written_ms: u64,
@@ -91,6 +93,7 @@ impl Header {
             Kind::Delta { number, .. } => Name::Delta(number),
             Kind::Part { full, part } => Name::Part(full, part),
             Kind::Head { full, .. } => Name::Head(full),
+            Kind::Identity(identity) => Name::Identity(identity),
         }
     }
 
@@ -141,6 +144,12 @@ impl Header {
                 wire.digest = database.as_bytes().to_vec();
                 Some(full)
             }
+            Kind::Identity(identity) => {
+                wire.kind = IDENTITY;
+                wire.number = identity.sealed_ms;
+                wire.digest = identity.digest.as_bytes().to_vec();
+                None
+            }
         };
         let full = full.unwrap_or(FullName {
             revision: 0,
@@ -187,6 +196,7 @@ impl Header {
 const DELTA: u32 = 1;
 const PART: u32 = 2;
 const HEAD: u32 = 3;
+const IDENTITY: u32 = 4;
 
 #[derive(Clone, PartialEq, Message)]
 struct Wire {
@@ -272,6 +282,10 @@ impl Wire {
                 bytes: self.bytes,
                 database: digest(&self.digest)?,
             }),
+            IDENTITY => Ok(Kind::Identity(IdentityName {
+                sealed_ms: self.number,
+                digest: digest(&self.digest)?,
+            })),
             _ => Err(Flaw::Header("its kind is not known")),
         }
     }

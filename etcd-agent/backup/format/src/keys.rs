@@ -110,24 +110,27 @@ impl RecoveryKey {
     /// # Errors
     /// [`BadKey::Unwrap`].
     pub fn unwrap(&self, wrapped: &WrappedKey, tenant: &str) -> Result<DataKey, BadKey> {
-        let (encapsulated, sealed) = wrapped.0.split_at(KEY_BYTES);
-        let open = || {
-            let shared = self.shared();
-            let encapsulated =
-                <X25519HkdfSha256 as Kem>::EncappedKey::from_bytes(encapsulated).ok()?;
-            let mode = OpModeR::Psk(PskBundle::new(&shared, PSK_NAME).ok()?);
-            let (private, _) = self.pair();
-            let key = hpke::single_shot_open::<AesGcm256, HkdfSha256, X25519HkdfSha256>(
-                &mode,
-                &private,
-                &encapsulated,
-                &info(tenant),
-                sealed,
-                b"",
-            );
-            key.ok()?.try_into().ok()
-        };
-        open().map(DataKey).ok_or(BadKey::Unwrap)
+        let key = self.open(&wrapped.0, &info(tenant), b"");
+        let key = key.and_then(|key| key.try_into().ok());
+        key.map(DataKey).ok_or(BadKey::Unwrap)
+    }
+
+    /// Opens what [`WrappingKey::seal`] made. None of anything else.
+    pub(crate) fn open(&self, sealed: &[u8], info: &[u8], beside: &[u8]) -> Option<Vec<u8>> {
+        let (encapsulated, sealed) = sealed.split_at_checked(KEY_BYTES)?;
+        let shared = self.shared();
+        let encapsulated = <X25519HkdfSha256 as Kem>::EncappedKey::from_bytes(encapsulated).ok()?;
+        let mode = OpModeR::Psk(PskBundle::new(&shared, PSK_NAME).ok()?);
+        let (private, _) = self.pair();
+        let opened = hpke::single_shot_open::<AesGcm256, HkdfSha256, X25519HkdfSha256>(
+            &mode,
+            &private,
+            &encapsulated,
+            info,
+            sealed,
+            beside,
+        );
+        opened.ok()
     }
 
     fn pair(&self) -> (Private, Public) {
@@ -145,18 +148,22 @@ impl WrappingKey {
     /// # Errors
     /// [`BadKey::Wrap`], where the public key is none.
     pub fn wrap(&self, key: &DataKey, tenant: &str) -> Result<WrappedKey, BadKey> {
+        let bytes = self.seal(&key.0, &info(tenant), b"")?;
+        WrappedKey::read(&bytes).ok_or(BadKey::Wrap)
+    }
+
+    /// Seals for the recovery key: the encapsulated key, and what only it opens. `info` says what it is, so that
+    /// nothing passes for anything else; `beside` is bound to it and not in it.
+    pub(crate) fn seal(&self, plain: &[u8], info: &[u8], beside: &[u8]) -> Result<Vec<u8>, BadKey> {
         let public = Public::from_bytes(&self.public).map_err(|_| BadKey::Wrap)?;
         let shared = PskBundle::new(&self.shared, PSK_NAME).map_err(|_| BadKey::Wrap)?;
         let (encapsulated, sealed) = hpke::single_shot_seal::<
             AesGcm256,
             HkdfSha256,
             X25519HkdfSha256,
-        >(
-            &OpModeS::Psk(shared), &public, &info(tenant), &key.0, b""
-        )
+        >(&OpModeS::Psk(shared), &public, info, plain, beside)
         .map_err(|_| BadKey::Wrap)?;
-        let bytes = [encapsulated.to_bytes().as_slice(), &sealed].concat();
-        WrappedKey::read(&bytes).ok_or(BadKey::Wrap)
+        Ok([encapsulated.to_bytes().as_slice(), &sealed].concat())
     }
 
     /// For a Secret.

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::digest::Digest;
+
 /// Whose objects these are: one tenant cluster's, and of it one cluster of etcd.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Scope {
@@ -48,6 +50,17 @@ pub struct FullName {
     pub taken_ms: u64,
 }
 
+/// An identity of the tenant cluster, sealed. They sort as they were sealed.
+///
+/// The name is a function of what is sealed, so whoever writes it writes the same.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct IdentityName {
+    /// When it was sealed, in milliseconds since 1970 by the clock of who sealed it, and later than the one before.
+    pub sealed_ms: u64,
+    /// Sum of what was sealed ([`SealedIdentity`](crate::SealedIdentity)).
+    pub digest: Digest,
+}
+
 /// An object within its [`Scope`].
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Name {
@@ -63,6 +76,8 @@ pub enum Name {
     Verified(FullName, u64),
     /// Says that somebody wants a full snapshot kept, and until when.
     Kept(FullName, u64),
+    /// What the tenant cluster is: authorities, keys, addresses.
+    Identity(IdentityName),
 }
 
 /// A name that no object of ours has.
@@ -105,6 +120,30 @@ impl FromStr for FullName {
     }
 }
 
+impl fmt::Display for IdentityName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:015}-{}", self.sealed_ms, self.digest)
+    }
+}
+
+impl FromStr for IdentityName {
+    type Err = NotAName;
+
+    fn from_str(text: &str) -> Result<Self, NotAName> {
+        let read = || {
+            let (when, digest) = text.split_once('-')?;
+            let digest = Digest::read(&hex::decode(digest).ok()?)?;
+            let name = Self {
+                sealed_ms: number(when, TIME)?,
+                digest,
+            };
+            // Digits of one case alone.
+            (name.to_string() == text).then_some(name)
+        };
+        read().ok_or_else(|| NotAName::of(text))
+    }
+}
+
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -114,6 +153,7 @@ impl fmt::Display for Name {
             Self::Tombstone(full, since) => write!(f, "gone/{full}-{since:015}"),
             Self::Verified(full, when) => write!(f, "verified/{full}-{when:015}"),
             Self::Kept(full, until) => write!(f, "kept/{full}-{until:015}"),
+            Self::Identity(identity) => write!(f, "identity/{identity}"),
         }
     }
 }
@@ -126,6 +166,7 @@ impl FromStr for Name {
             let (folder, rest) = text.split_once('/')?;
             match folder {
                 "delta" => number(rest, WIDE).map(Self::Delta),
+                "identity" => rest.parse().ok().map(Self::Identity),
                 "full" => {
                     let (full, part) = rest.split_once('/')?;
                     let full = full.parse().ok()?;
@@ -174,13 +215,17 @@ mod tests {
             next,
             taken_ms,
         });
-        (full, any::<u64>(), 0..1_000_000_u32, time, 0..6).prop_map(
+        (full, any::<u64>(), 0..1_000_000_u32, time, 0..7).prop_map(
             |(full, number, part, since, kind)| match kind {
                 0 => Name::Delta(number),
                 1 => Name::Head(full),
                 2 => Name::Part(full, part),
                 3 => Name::Tombstone(full, since),
                 4 => Name::Kept(full, since),
+                5 => Name::Identity(IdentityName {
+                    sealed_ms: since,
+                    digest: Digest::of(&number.to_le_bytes()),
+                }),
                 _ => Name::Verified(full, since),
             },
         )
@@ -204,6 +249,19 @@ mod tests {
                 prop_assert_eq!(name.to_string(), text);
             }
         }
+    }
+
+    #[test]
+    fn identities_sort_as_they_were_sealed_and_have_one_spelling() {
+        let name = |sealed_ms, of: &[u8]| IdentityName {
+            sealed_ms,
+            digest: Digest::of(of),
+        };
+        let (before, after) = (name(9, b"b").to_string(), name(10, b"a").to_string());
+        assert!(before < after && name(9, b"b") < name(10, b"a"));
+        assert!(before.to_uppercase().parse::<IdentityName>().is_err());
+        assert!(before[1..].parse::<IdentityName>().is_err());
+        assert!(before[..79].parse::<IdentityName>().is_err());
     }
 
     #[test]

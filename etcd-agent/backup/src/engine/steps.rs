@@ -37,6 +37,8 @@ impl<S: Store> Engine<S> {
                 self.begin_delta();
                 Ok(())
             }
+            Step::WriteIdentity(_) => self.write_identity().await,
+            Step::DeleteIdentity(identity) => self.delete_identity(identity).await,
             Step::Verify(full) => {
                 self.begin_verify(full);
                 Ok(())
@@ -74,6 +76,7 @@ impl<S: Store> Engine<S> {
         });
         self.is_over(|trouble| matches!(trouble, Trouble::Store(..) | Trouble::Objects));
         self.listing = Some(listing);
+        self.identity = None;
         Ok(())
     }
 
@@ -386,6 +389,8 @@ impl<S: Store> Engine<S> {
         match verified {
             Ok(Ok(revision)) => {
                 tracing::info!(full = %full, revision, "a full snapshot and its deltas are whole");
+                // So is it seen whether the identity still is.
+                self.identity = None;
                 if let Err(error) = self.mark(Name::Verified(full, now_ms())).await {
                     tracing::warn!("{error}");
                     self.rest();

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use backup_format::{FullName, Name};
+use backup_format::{FullName, IdentityName, Name};
 
 /// Objects of one scope.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -18,6 +18,8 @@ pub struct Listing {
     pub deltas: BTreeMap<u64, u64>,
     /// [`Name::Tombstone`], [`Name::Verified`] and [`Name::Kept`].
     pub marks: BTreeSet<Name>,
+    /// Identities of the tenant cluster.
+    pub identities: BTreeSet<IdentityName>,
 }
 
 /// A name that no object of a backup has; it is passed over.
@@ -51,6 +53,9 @@ impl Listing {
             }
             Name::Tombstone(..) | Name::Verified(..) | Name::Kept(..) => {
                 self.marks.insert(name);
+            }
+            Name::Identity(identity) => {
+                self.identities.insert(identity);
             }
         }
     }
@@ -141,6 +146,17 @@ impl Listing {
         ranges.filter_map(last).max()
     }
 
+    /// An identity that no snapshot which stays needs: another one followed it, so many milliseconds and more before
+    /// the oldest of them was taken. What was written under its keys later is read with those of the later one.
+    #[must_use]
+    pub fn unneeded_identity(&self, grace_ms: u64) -> Option<IdentityName> {
+        let oldest = self.fulls.iter().map(|full| full.taken_ms).min()?;
+        let is_over = |next: &&IdentityName| next.sealed_ms.saturating_add(grace_ms) <= oldest;
+        let last_needed = self.identities.iter().rfind(is_over)?;
+        let first = self.identities.first()?;
+        (first < last_needed).then_some(*first)
+    }
+
     /// A snapshot that is gone with all that went with it, so that its marks may go.
     #[must_use]
     pub fn forgettable(&self) -> Option<FullName> {
@@ -172,6 +188,6 @@ impl Listing {
 fn of(mark: &Name) -> Option<FullName> {
     match mark {
         Name::Tombstone(full, _) | Name::Verified(full, _) | Name::Kept(full, _) => Some(*full),
-        Name::Delta(_) | Name::Head(_) | Name::Part(..) => None,
+        Name::Delta(_) | Name::Head(_) | Name::Part(..) | Name::Identity(_) => None,
     }
 }

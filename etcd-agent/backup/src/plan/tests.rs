@@ -1,5 +1,7 @@
 //! Lives of a backup over a store of names, with a clock, crashes and compactions made up.
 
+mod kept;
+
 use super::*;
 use backup_format::Name;
 use proptest::collection::vec;
@@ -34,6 +36,8 @@ enum Event {
     Finished,
     /// It failed.
     Failed,
+    /// The tenant cluster's identity is another one.
+    Identity,
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
@@ -45,6 +49,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         1 => Just(Event::Crash),
         3 => Just(Event::Finished),
         1 => Just(Event::Failed),
+        1 => Just(Event::Identity),
     ];
     vec(event, 1..120)
 }
@@ -60,6 +65,7 @@ struct Memory {
     pending: Option<(u64, u64)>,
     since_ms: u64,
     taking: Option<FullName>,
+    identity: Option<IdentityName>,
 }
 
 struct Life {
@@ -74,6 +80,9 @@ struct Life {
     written: BTreeMap<u64, (u64, u64)>,
     /// Every snapshot that ever was finished.
     finished: BTreeSet<FullName>,
+    /// The identity that is told, and the one that was in the store when each snapshot was finished.
+    identity: Option<IdentityName>,
+    identities: BTreeMap<FullName, IdentityName>,
     memory: Memory,
 }
 
@@ -87,6 +96,8 @@ impl Life {
             ranges: BTreeMap::new(),
             written: BTreeMap::new(),
             finished: BTreeSet::new(),
+            identity: None,
+            identities: BTreeMap::new(),
             memory: Memory::default(),
         }
     }
@@ -119,6 +130,7 @@ impl Life {
                     .map_or(Taking::Nothing, |full| Taking::From(full.revision)),
                 wanted: false,
                 spoilt: None,
+                identity: self.identity.filter(|told| memory.identity != Some(*told)),
                 met_another: false,
                 not_before_ms: 0,
                 full_not_before_ms: 0,
@@ -215,6 +227,13 @@ impl Life {
                 self.store(Name::Delta(number));
                 self.memory.tip = self.tip();
             }
+            Step::WriteIdentity(identity) => {
+                self.store(Name::Identity(identity));
+                self.memory.identity = Some(identity);
+            }
+            Step::DeleteIdentity(identity) => self.forget(|listing| {
+                assert!(listing.identities.remove(&identity));
+            }),
             Step::Verify(full) => self.store(Name::Verified(full, self.now_ms)),
             Step::Bury(full) => self.store(Name::Tombstone(full, self.now_ms)),
             Step::DeleteFull(full) => self.forget(|listing| listing.remove_full(&full)),
@@ -256,9 +275,18 @@ impl Life {
                 if let Some(full) = self.memory.taking.take() {
                     self.store(Name::Head(full));
                     self.finished.insert(full);
+                    let identity = self.stored.identities.last().copied();
+                    self.identities
+                        .extend(identity.map(|identity| (full, identity)));
                 }
             }
             Event::Failed => self.memory.taking = None,
+            Event::Identity => {
+                let before = self.identity.map_or(0, |before| before.sealed_ms);
+                let sealed_ms = self.now_ms.max(before + 1);
+                let digest = Digest::of(&sealed_ms.to_le_bytes());
+                self.identity = Some(IdentityName { sealed_ms, digest });
+            }
         }
     }
 
@@ -292,6 +320,7 @@ proptest! {
         }
         let newest = life.stored.newest_full().expect("a snapshot");
         prop_assert!(life.reaches(newest, life.revision), "{:?} {:?}", newest, life.ranges);
+        prop_assert_eq!(life.stored.identities.last(), life.identity.as_ref());
     }
 
     #[test]
@@ -312,8 +341,11 @@ proptest! {
                 (life.now_ms, life.revision, life.compacted);
             (after.stored, after.ranges) = (life.stored.clone(), life.ranges.clone());
             after.written = life.written.clone();
+            (before.identity, after.identity) = (life.identity, life.identity);
             let mut looks = 0;
-            while let Step::List | Step::ReadTip(_) | Step::OpenWatch(_) = after.next() {
+            while let Step::List | Step::ReadTip(_) | Step::OpenWatch(_) | Step::WriteIdentity(_) =
+                after.next()
+            {
                 let step = after.next();
                 after.carry_out(step);
                 looks += 1;
@@ -347,6 +379,13 @@ proptest! {
             }
             prop_assert!(life.stored.buried(newest).is_none());
             prop_assert!(life.tip() == life.memory.tip);
+            // Keys of every moment that can be had are there.
+            for full in &fulls {
+                let identity = life.identities.get(full);
+                prop_assert!(identity.is_none_or(|name| life.stored.identities.contains(name)));
+            }
+            let told = life.identity.as_ref();
+            prop_assert!(told.is_none_or(|told| life.stored.identities.contains(told)));
         }
     }
 }
@@ -394,6 +433,7 @@ fn no_snapshot_is_due_because_a_delta_is_being_written() {
         taking: Taking::Nothing,
         wanted: false,
         spoilt: None,
+        identity: None,
         met_another: false,
         not_before_ms: 0,
         full_not_before_ms: 0,
@@ -412,34 +452,6 @@ fn no_snapshot_is_due_because_a_delta_is_being_written() {
 }
 
 #[test]
-fn snapshot_that_somebody_wants_kept_stays_until_then() {
-    let mut life = Life::new();
-    life.settle();
-    life.happen(Event::Finished);
-    life.settle();
-    let first = life.stored.newest_full().unwrap();
-    let until = life.now_ms + 40 * 7 * DAY_MS;
-    life.store(Name::Kept(first, until));
-    // Long after every retention, with newer ones each day.
-    let mut was_there_last = 0;
-    for _ in 0..50 * 7 {
-        life.happen(Event::Writes(3));
-        life.happen(Event::Passes(DAY_MS));
-        life.settle();
-        life.happen(Event::Finished);
-        life.settle();
-        if life.stored.fulls.contains(&first) {
-            was_there_last = life.now_ms;
-        }
-    }
-    assert!(was_there_last >= until - DAY_MS, "{was_there_last} {until}");
-    assert!(
-        was_there_last <= until + 3 * DAY_MS,
-        "{was_there_last} {until}"
-    );
-}
-
-#[test]
 fn who_met_another_writer_stops() {
     let mut life = Life::new();
     life.settle();
@@ -453,6 +465,7 @@ fn who_met_another_writer_stops() {
         taking: Taking::Nothing,
         wanted: true,
         spoilt: None,
+        identity: None,
         met_another: true,
         not_before_ms: 0,
         full_not_before_ms: 0,

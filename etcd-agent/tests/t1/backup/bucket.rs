@@ -9,6 +9,7 @@ use backup::restore::choose::At;
 use backup::store::{Cause, Created, Store as _};
 use backup_s3::{Bucket, Settings};
 use testkit::s3;
+use tokio::sync::watch;
 
 use super::support::{Running, World, quick};
 
@@ -33,15 +34,23 @@ async fn a_bucket_holds_a_backup_that_is_restored_from_there() -> Result<()> {
     };
     let store = Arc::new(Bucket::new(&settings(port))?);
     check(&*store, "of-a-test").await?;
-    let mut running = Running::start(store.clone(), &world.etcd, world.options(quick(), "a"));
+    let identity = world.sealed(1_000, b"the keys")?;
+    let name = identity.name();
+    let mut options = world.options(quick(), "a");
+    let (_told, of_it) = watch::channel(Some(identity));
+    options.identity = of_it;
+    let mut running = Running::start(store.clone(), &world.etcd, options);
     for _ in 0..3 {
         world.write_many(20).await?;
         running.durable(world.last()).await?;
     }
     running
-        .until(|progress| progress.verified.is_some())
+        .until(|progress| progress.verified.is_some() && progress.identity == Some(name))
         .await?;
     running.stop().await?;
+    let reader = world.reader(&*store);
+    let document = reader.open_identity(name, &world.recovery).await?;
+    assert_eq!(document, b"the keys");
     let (revision, restored, _member) = world.restore(&*store, At::Latest, "restored").await?;
     assert_eq!(revision, world.last());
     assert!(restored == world.history[&revision]);

@@ -8,6 +8,7 @@ use backup::restore::choose::At;
 use backup::store::directory::Directory;
 use backup::store::{Call, Cause, Created, Page, Store, StoreError};
 use bytes::Bytes;
+use tokio::sync::watch;
 
 use super::support::{Running, World, quick};
 
@@ -114,7 +115,12 @@ async fn a_store_that_fails_two_of_three_calls_gets_a_whole_backup() -> Result<(
     };
     let clean = Directory::new(&world.folder);
     let store = Arc::new(Faulty::new(clean.clone()));
-    let mut running = Running::start(store.clone(), &world.etcd, world.options(quick(), "a"));
+    let identity = world.sealed(1_000, b"the keys")?;
+    let name = identity.name();
+    let mut options = world.options(quick(), "a");
+    let (_told, of_it) = watch::channel(Some(identity));
+    options.identity = of_it;
+    let mut running = Running::start(store.clone(), &world.etcd, options);
     // Each has to be written before the next, so that there are many objects.
     for _ in 0..8 {
         world.write_many(15).await?;
@@ -125,6 +131,12 @@ async fn a_store_that_fails_two_of_three_calls_gets_a_whole_backup() -> Result<(
         let full = running.progress.borrow().full.unwrap();
         assert_eq!(reader.verify(full, &listing).await?.revision, world.last());
     }
+    running
+        .until(|progress| progress.identity == Some(name))
+        .await?;
+    let reader = world.reader(&clean);
+    let document = reader.open_identity(name, &world.recovery).await?;
+    assert_eq!(document, b"the keys");
     store.bad.store(false, Ordering::SeqCst);
     world.write_many(15).await?;
     running.durable(world.last()).await?;

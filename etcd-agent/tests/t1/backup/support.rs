@@ -14,8 +14,8 @@ use backup::restore;
 use backup::restore::choose::At;
 use backup::restore::programs::{self, Programs};
 use backup::store::Store;
-use backup_format::Scope;
 use backup_format::keys::{Keys, RecoveryKey};
+use backup_format::{Scope, SealedIdentity};
 use proto::etcd::request_op::Request;
 use proto::etcd::{DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest};
 use testkit::waiting::PATIENCE;
@@ -80,7 +80,15 @@ impl World {
             settings,
             writer: writer.to_owned(),
             kubernetes: "1.36.3".to_owned(),
+            identity: watch::channel(None).1,
         }
+    }
+
+    /// An identity of the tenant cluster, sealed then.
+    pub(super) fn sealed(&self, sealed_ms: u64, document: &[u8]) -> Result<Arc<SealedIdentity>> {
+        let wrapping = self.recovery.wrapping_key();
+        let sealed = SealedIdentity::seal(&wrapping, TENANT, sealed_ms, document)?;
+        Ok(Arc::new(sealed))
     }
 
     /// Opens with the recovery key alone.

@@ -3,6 +3,7 @@
 //! Invariant: every write is fenced by the Lease; what was made or written is known to the next plan; a deletion names
 //! the very object.
 
+use backup_format::SealedIdentity;
 use backup_format::keys::{DataKey, WrappingKey};
 use jiff::Timestamp;
 use kit_client::untyped;
@@ -16,6 +17,7 @@ use tenant_cp::Settings;
 use tenant_cp::backup::process;
 
 use super::error::Error;
+use super::identity::{self, Sealed};
 use super::plan::{DataKeys, Make, Observed, Plan, wrapped_for};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
@@ -110,6 +112,19 @@ fn make(
             let wants = std::slice::from_ref(&want);
             let due = pki::plan(wants, &observed.store, now);
             pki::renew(wants, &due, &mut observed.store, now).map_err(|e| unmade(&e))
+        }
+        Make::Identity => {
+            let bytes = observed.wrapping_key.clone().unwrap_or_default();
+            let wrapping = WrappingKey::read(&bytes).map_err(|e| unmade(&e))?;
+            let wanted = observed.identity(now).map_err(|e| unmade(&e))?;
+            let sealed_ms = identity::next_ms(observed.sealed.as_ref(), now);
+            let sealed = SealedIdentity::seal(&wrapping, &uid, sealed_ms, &wanted.text);
+            observed.sealed = Some(Sealed {
+                identity: sealed.map_err(|e| unmade(&e))?,
+                keys: wanted.keys,
+                whole: wanted.whole,
+            });
+            Ok(())
         }
         Make::Keys | Make::Wrap => {
             let bytes = observed.wrapping_key.clone().unwrap_or_default();

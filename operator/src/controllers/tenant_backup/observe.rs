@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use api::{BackupTarget, TenantCluster, names};
+use backup_format::SealedIdentity;
 use base64::Engine as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -20,9 +21,11 @@ use kube::{Api, ResourceExt};
 use pki::{KeyPair, Store};
 use serde_json::Value;
 use tenant_cp::backup::process;
+use tenant_cp::certificates::SecretData;
 use tenant_cp::{Settings, generations, validate};
 
 use super::error::Error;
+use super::identity::Sealed;
 use super::plan::{DataKeys, Observed, Pod};
 use super::report;
 use crate::context::Context;
@@ -60,16 +63,18 @@ pub async fn observe(
         let named = ObjectRef::<BackupTarget>::new(&backup.target);
         ctx.stores.targets.get(&named)
     });
-    let (mut wrapping_key, mut credentials, mut store) = (None, None, Store::new());
+    let (mut wrapping_key, mut credentials, mut secrets) = (None, None, SecretData::new());
     if let Some(target) = &target {
         (wrapping_key, credentials) = of_target(ctx, target, settings).await?;
-        store = authorities(ctx, &namespace).await?;
+        secrets = of_identity(ctx, &namespace).await?;
     }
+    let mut store = authorities(&secrets);
     let secret = |name: &str| objects.get(&Key::new("Secret", &namespace, name));
     if let Some(pair) = secret(process::CERTIFICATE).and_then(certificate) {
         store.insert(process::CERTIFICATE.to_owned(), pair);
     }
     let keys = secret(process::KEYS).and_then(data_keys);
+    let sealed = secret(process::IDENTITY).and_then(sealed);
     let mut observed = Observed {
         valid: validate::validate(cluster, settings).ok(),
         cluster: Arc::clone(cluster),
@@ -77,6 +82,8 @@ pub async fn observe(
         wrapping_key,
         credentials,
         store,
+        secrets,
+        sealed,
         keys,
         pod: None,
         report: None,
@@ -185,24 +192,34 @@ async fn of_target(
     Ok((key, credentials))
 }
 
-/// Every generation of etcd's authority.
-async fn authorities(ctx: &Context, namespace: &str) -> Result<Store, Error> {
+/// The Secrets that are the tenant cluster's identity.
+async fn of_identity(ctx: &Context, namespace: &str) -> Result<SecretData, Error> {
     let secrets = Api::<Secret>::namespaced(ctx.client.clone(), namespace);
     let params = ListParams::default().labels(names::NOT_OF_MACHINES);
     let found = secrets.list(&params).await;
-    let found = found.map_err(|source| read("etcd's authority", source))?;
-    let pair = |secret: &Secret| {
-        let name = secret.name_any();
-        generations::of_authority(&name, tenant_cp::names::ETCD_CA)?;
-        let data = secret.data.as_ref()?;
-        let text = |field: &str| String::from_utf8(data.get(field)?.0.clone()).ok();
+    let found = found.map_err(|source| read("the tenant cluster's identity", source))?;
+    let own = found.items.into_iter();
+    let own = own.filter(|secret| tenant_cp::backup::identity::has(&secret.name_any()));
+    let fields = |secret: Secret| {
+        let data = secret.data.clone().unwrap_or_default();
+        let data = data.into_iter().map(|(field, value)| (field, value.0));
+        (secret.name_any(), data.collect())
+    };
+    Ok(own.map(fields).collect())
+}
+
+/// Every generation of etcd's authority.
+fn authorities(secrets: &SecretData) -> Store {
+    let pair = |(name, data): (&String, &BTreeMap<String, Vec<u8>>)| {
+        generations::of_authority(name, tenant_cp::names::ETCD_CA)?;
+        let text = |field: &str| String::from_utf8(data.get(field)?.clone()).ok();
         let pair = KeyPair {
             certificate: text("ca.crt")?,
             key: pki::Key::new(text("ca.key")?),
         };
-        Some((name, pair))
+        Some((name.clone(), pair))
     };
-    Ok(found.items.iter().filter_map(pair).collect())
+    secrets.iter().filter_map(pair).collect()
 }
 
 fn field(secret: &Value, name: &str) -> Option<Vec<u8>> {
@@ -215,6 +232,15 @@ fn certificate(secret: &Value) -> Option<KeyPair> {
     Some(KeyPair {
         certificate: text("tls.crt")?,
         key: pki::Key::new(text("tls.key")?),
+    })
+}
+
+fn sealed(secret: &Value) -> Option<Sealed> {
+    let annotation = |name: &str| secret["metadata"]["annotations"][name].as_str();
+    Some(Sealed {
+        identity: SealedIdentity::read(&field(secret, process::IDENTITY_FIELD)?)?,
+        keys: annotation(process::ANNOTATION_IDENTITY_KEYS)?.to_owned(),
+        whole: annotation(process::ANNOTATION_IDENTITY_WHOLE)?.to_owned(),
     })
 }
 

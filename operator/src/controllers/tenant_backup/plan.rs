@@ -13,15 +13,18 @@ use kit_objects::difference::difference;
 use kit_objects::object::{Key, Object};
 use pki::{KeyPair, Store};
 use serde_json::Value;
+use tenant_cp::backup::identity::Document;
 use tenant_cp::backup::process::{self, Secrets};
+use tenant_cp::certificates::SecretData;
 use tenant_cp::{Settings, Validated, generations};
 
+use super::identity::{self, Sealed, Standing, Unsealable};
 use super::report::{Report, to_the_second};
 use crate::backups::{Said, is_told};
 use crate::restoring::begin::holds_backup;
 use crate::status::one_line;
 
-/// How soon it is looked again while nothing was found whole yet.
+/// How soon it is looked again while nothing was found whole yet, or the process is silent.
 const SOON: SignedDuration = SignedDuration::from_secs(10);
 /// How soon afterwards: nobody tells that a backup is late.
 const LATER: SignedDuration = SignedDuration::from_secs(60);
@@ -34,13 +37,14 @@ const MARGIN_MS: u64 = 10_000;
 
 /// Kinds and names of what goes when no backup is wanted any more, in this order. Claim and data key stay: without
 /// them there would be no backup left.
-pub const GOES: [(&str, &str); 6] = [
+pub const GOES: [(&str, &str); 7] = [
     ("Deployment", process::BACKUP),
     ("NetworkPolicy", process::BACKUP),
     ("NetworkPolicy", process::TO_ETCD),
     ("ServiceAccount", process::BACKUP),
     ("Secret", process::CREDENTIALS),
     ("Secret", process::CERTIFICATE),
+    ("Secret", process::IDENTITY),
 ];
 
 /// What was seen. It is not printed: it has keys.
@@ -60,12 +64,27 @@ pub struct Observed {
     pub objects: BTreeMap<Key, Value>,
     /// Every generation of etcd's authority, and the client certificate.
     pub store: Store,
+    /// The Secrets that are the tenant cluster's identity.
+    pub secrets: SecretData,
+    /// That, sealed: read from the Secret, or made just now.
+    pub sealed: Option<Sealed>,
     /// The data key, and what it is wrapped for: read from the Secret, or made just now.
     pub keys: Option<DataKeys>,
     /// Newest pod of the process: since when it is there, and why it does not run.
     pub pod: Option<Pod>,
     /// What the process says; none where it was not asked.
     pub report: Option<Result<Report, String>>,
+}
+
+impl Observed {
+    /// The tenant cluster's identity as it is to be sealed.
+    ///
+    /// # Errors
+    /// [`Unsealable`].
+    pub fn identity(&self, now: Timestamp) -> Result<Document, Unsealable> {
+        let wrapping = self.wrapping_key.as_deref().unwrap_or_default();
+        identity::wanted(&self.cluster, &self.secrets, &wrapped_for(wrapping), now)
+    }
 }
 
 /// A data key, wrapped. It is not printed.
@@ -97,6 +116,8 @@ pub enum Make {
     Wrap,
     /// The client certificate.
     Certificate,
+    /// The identity, sealed.
+    Identity,
 }
 
 /// What is to be done.
@@ -272,6 +293,11 @@ fn secrets(
         return Err(Lack::Make(Make::Certificate));
     }
     let certificate: KeyPair = store.get(&want.name).cloned().ok_or(Lack::Authority)?;
+    let (sealed, report) = (observed.sealed.as_ref(), observed.report.as_ref());
+    let report = report.and_then(|report| report.as_ref().ok());
+    if identity::is_due(&observed.identity(now), sealed, report, now) {
+        return Err(Lack::Make(Make::Identity));
+    }
     Ok(Secrets {
         data_key: keys.data.clone(),
         wrapped_key: keys.wrapped.clone(),
@@ -279,6 +305,7 @@ fn secrets(
         certificate,
         authority,
         credentials,
+        identity: sealed.map(Sealed::for_a_secret),
     })
 }
 
@@ -311,30 +338,32 @@ fn looked_at(observed: &Observed, backup: &Backup, now: Timestamp) -> Plan {
     let delta = u64::try_from(delta).unwrap_or(u64::MAX);
     let allowed = delta.saturating_mul(2).saturating_add(MARGIN_MS);
     let is_late = waits.is_some_and(|waits| waits > allowed);
-    let (value, reason, message) = match (is_late, &report.trouble, &report.verified) {
-        (true, Some(trouble), _) => (
-            ConditionStatus::False,
-            Reason::BackupLate,
-            format!(
-                "changes are not in the target: {}",
-                one_line(&trouble.what, MOST)
-            ),
-        ),
-        (true, None, _) => (
-            ConditionStatus::False,
-            Reason::BackupLate,
-            "changes are not in the target, and the process does not say why".to_owned(),
-        ),
-        (false, _, None) => (
-            ConditionStatus::Unknown,
-            Reason::BackupStarting,
-            "nothing was found whole in the target yet".to_owned(),
-        ),
-        (false, _, Some(_)) => (ConditionStatus::True, Reason::BackedUp, String::new()),
+    let (identity, sealed) = (observed.identity(now), observed.sealed.as_ref());
+    let (value, reason, message) = match identity::standing(&identity, sealed, report, now) {
+        _ if is_late => {
+            let why = match &report.trouble {
+                Some(trouble) => format!(": {}", one_line(&trouble.what, MOST)),
+                None => ", and the process does not say why".to_owned(),
+            };
+            let message = format!("changes are not in the target{why}");
+            (ConditionStatus::False, Reason::BackupLate, message)
+        }
+        Standing::Late(message) => (ConditionStatus::False, Reason::BackupLate, message),
+        Standing::There if report.verified.is_some() => {
+            (ConditionStatus::True, Reason::BackedUp, String::new())
+        }
+        standing => {
+            let what = match standing == Standing::Awaited && report.verified.is_some() {
+                true => "authorities, keys and addresses are not in the target yet",
+                false => "nothing was found whole in the target yet",
+            };
+            let starting = Reason::BackupStarting;
+            (ConditionStatus::Unknown, starting, what.to_owned())
+        }
     };
-    let again = match report.verified {
-        None => SOON,
-        Some(_) => LATER,
+    let again = match value == ConditionStatus::Unknown {
+        true => SOON,
+        false => LATER,
     };
     Plan {
         said: Some(is(value, reason, message, Some(report))),

@@ -49,6 +49,9 @@ pub struct Report {
     /// The newest that was found whole.
     #[serde(default)]
     pub verified: Option<Full>,
+    /// Name of the identity that was read back from the target last; none where none was yet.
+    #[serde(default)]
+    pub identity: Option<String>,
 }
 
 /// Why a backup does not go on.

@@ -2,23 +2,32 @@
 //!
 //! Invariant: the world here keeps what is applied as an API server does, and nothing else.
 
+mod identity;
+mod restoring;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use api::{BackupTarget, ConditionStatus, Reason, TenantCluster};
+use backup_format::SealedIdentity;
+use backup_format::keys::WrappingKey;
 use jiff::{SignedDuration, Timestamp};
 use kit_objects::object::Key;
 use pki::{Store, Want};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tenant_cp::backup::process;
+use tenant_cp::certificates::{SecretData, encryption_key};
+use tenant_cp::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 use tenant_cp::{Settings, validate};
 
+use super::identity::{Sealed, next_ms};
 use super::plan::{DataKeys, GOES, Make, Observed, Plan, Pod, plan, wrapped_for};
 use super::report::{Full, Report, Standing};
 use crate::backups::Said;
 
 const NS: &str = "covey-demo-0a1b2c3d00";
+const UID: &str = "0a1b2c3d-0011-4000-8000-000000000001";
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
@@ -28,7 +37,7 @@ fn cluster(backup: &Value) -> TenantCluster {
     let mut cluster = json!({
         "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster",
         "metadata": { "name": "demo", "namespace": "team-a", "generation": 1,
-            "uid": "0a1b2c3d-0011-4000-8000-000000000001" },
+            "uid": UID },
         "spec": { "version": "1.35.4" },
         "status": {
             "namespace": NS, "etcd": { "members": [] },
@@ -57,12 +66,39 @@ fn bucket() -> Value {
     json!({ "s3": { "endpoint": "https://s3.example.com:9000", "bucket": "backups", "credentialsSecret": "b" } })
 }
 
-fn authority() -> Store {
-    let mut store = Store::new();
-    let want = Want::authority("etcd-ca", "etcd-ca", 1000);
-    let pair = pki::issue(&want, None, at(0)).unwrap();
-    store.insert("etcd-ca".to_owned(), pair);
-    store
+/// Authorities and keys of a tenant cluster.
+static SECRETS: LazyLock<SecretData> = LazyLock::new(|| {
+    let mut secrets: SecretData = AUTHORITIES
+        .iter()
+        .map(|name| ((*name).to_owned(), authority(name)))
+        .collect();
+    let (public, private) = pki::issue::key_pair().unwrap();
+    let account = [
+        ("sa-k1.pub".to_owned(), public.into_bytes()),
+        ("sa-k1.key".to_owned(), private.reveal().as_bytes().to_vec()),
+    ];
+    secrets.insert(SERVICE_ACCOUNT.to_owned(), account.into());
+    let key = encryption_key(&[7; 32]).reveal().as_bytes().to_vec();
+    secrets.insert(ENCRYPTION.to_owned(), [("k1".to_owned(), key)].into());
+    secrets
+});
+
+fn authority(name: &str) -> BTreeMap<String, Vec<u8>> {
+    let pair = pki::issue(&Want::authority(name, name, 1000), None, at(0)).unwrap();
+    let fields = [
+        ("ca.crt".to_owned(), pair.certificate.into_bytes()),
+        ("ca.key".to_owned(), pair.key.reveal().as_bytes().to_vec()),
+    ];
+    fields.into()
+}
+
+fn etcd_authority() -> Store {
+    let text = |field: &str| String::from_utf8(SECRETS["etcd-ca"][field].clone()).unwrap();
+    let pair = pki::KeyPair {
+        certificate: text("ca.crt"),
+        key: pki::Key::new(text("ca.key")),
+    };
+    Store::from([("etcd-ca".to_owned(), pair)])
 }
 
 /// The world of one backup.
@@ -71,6 +107,7 @@ struct World {
     settings: Settings,
     now: Timestamp,
     writes: usize,
+    seals: usize,
 }
 
 impl World {
@@ -85,7 +122,9 @@ impl World {
             wrapping_key: Some(vec![7; 64]),
             credentials: Some(BTreeMap::from(credentials)),
             objects: BTreeMap::new(),
-            store: authority(),
+            store: etcd_authority(),
+            secrets: SECRETS.clone(),
+            sealed: None,
             keys: None,
             pod: None,
             report: None,
@@ -96,6 +135,7 @@ impl World {
             settings,
             now: at(10),
             writes: 0,
+            seals: 0,
         }
     }
 
@@ -123,6 +163,19 @@ impl World {
                 let store = &mut self.observed.store;
                 let due = pki::plan(wants, store, self.now);
                 pki::renew(wants, &due, store, self.now).unwrap();
+            }
+            Some(Make::Identity) => {
+                let wanted = self.observed.identity(self.now).unwrap();
+                let sealed_ms = next_ms(self.observed.sealed.as_ref(), self.now);
+                let wrapping = self.observed.wrapping_key.as_ref().unwrap();
+                let wrapping = WrappingKey::read(wrapping).unwrap();
+                let identity = SealedIdentity::seal(&wrapping, UID, sealed_ms, &wanted.text);
+                self.observed.sealed = Some(Sealed {
+                    identity: identity.unwrap(),
+                    keys: wanted.keys,
+                    whole: wanted.whole,
+                });
+                self.seals += 1;
             }
             None => {}
         }
@@ -155,7 +208,13 @@ impl World {
         panic!("it does not come to rest: {:?}", self.plan());
     }
 
+    /// The process says so, and that the identity is where it belongs.
     fn says(&mut self, report: Report) {
+        let sealed = self.observed.sealed.as_ref();
+        let report = Report {
+            identity: sealed.map(|sealed| sealed.identity.name().to_string()),
+            ..report
+        };
         self.observed.pod = Some(Pod {
             since: self.now,
             failure: None,
@@ -214,6 +273,7 @@ fn backup_gets_keys_a_certificate_and_a_way_to_etcd_and_to_the_bucket_alone() {
         "--full-seconds=86400",
         "--keep-days=7",
         "--s3-bucket=backups",
+        "--identity=/run/covey/identity/identity",
     ] {
         assert!(args.contains(&json!(arg)), "{arg}: {args:?}");
     }
@@ -422,6 +482,7 @@ proptest! {
         }
         if keys {
             world.observed.keys = None;
+            world.observed.sealed = None;
         }
         world.settle();
         let after: Vec<_> = world.observed.objects.keys().cloned().collect();
@@ -435,43 +496,4 @@ proptest! {
         let can_go = |key: &Key| GOES.contains(&(key.kind.as_str(), key.name.as_str()));
         prop_assert!(after.iter().filter(|key| !can_go(key)).count() <= 2);
     }
-}
-
-#[test]
-fn process_ends_while_etcd_is_restored_and_comes_back_as_it_was() {
-    let mut world = World::new(bucket());
-    world.settle();
-    world.says(whole());
-    let template = |world: &World| {
-        let live = world.object("Deployment", process::BACKUP).unwrap();
-        (
-            live["spec"]["replicas"].clone(),
-            live["spec"]["template"].clone(),
-        )
-    };
-    let before = template(&world);
-    assert_eq!(before.0, 1);
-    let holding = |prepared: bool| {
-        let mut cluster = cluster(&json!({ "target": "main" }));
-        let restore = api::tenant_cluster::RestoreProgress {
-            quiet: true,
-            prepared,
-            ..Default::default()
-        };
-        cluster.status.get_or_insert_default().restore = Some(restore);
-        Arc::new(cluster)
-    };
-    world.observed.cluster = holding(false);
-    let plan = world.settle();
-    assert_eq!(template(&world), (json!(0), before.1.clone()));
-    let Some(Said::Is { value, reason, .. }) = plan.said else {
-        panic!("{plan:?}");
-    };
-    assert_eq!(
-        (value, reason),
-        (ConditionStatus::Unknown, Reason::Restoring)
-    );
-    world.observed.cluster = holding(true);
-    world.settle();
-    assert_eq!(template(&world), before);
 }

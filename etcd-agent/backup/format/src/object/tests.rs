@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::header::Kind;
+use crate::identity::SealedIdentity;
 use crate::keys::WrappingKey;
 use crate::names::FullName;
 use proptest::collection::vec;
@@ -157,6 +158,25 @@ proptest! {
         prop_assert_eq!(cutter.push(&stream), None);
         prop_assert_eq!(cutter.finish(), Err(BadStream));
     }
+}
+
+#[test]
+fn an_identity_is_an_object_that_is_called_after_what_is_sealed() {
+    let wrapping = WORLD.recovery.wrapping_key();
+    let identity = SealedIdentity::seal(&wrapping, "tenant-1", 7, b"keys").unwrap();
+    let header = Header {
+        kind: Kind::Identity(identity.name()),
+        previous: None,
+        ..header(0)
+    };
+    let bytes = seal(&header, &WORLD.keys, [3; 32], identity.bytes()).unwrap();
+    let name = Name::Identity(identity.name());
+    let opened = open(name, &WORLD.scope, &bytes).unwrap();
+    assert_eq!(opened.header, header);
+    assert_eq!(opened.content(&WORLD.keys.data).unwrap(), identity.bytes());
+    let other = SealedIdentity::seal(&wrapping, "tenant-1", 7, b"keys").unwrap();
+    let damage = open(Name::Identity(other.name()), &WORLD.scope, &bytes).unwrap_err();
+    assert!(matches!(damage.what, Flaw::Misnamed(_)), "{damage}");
 }
 
 #[test]
