@@ -216,8 +216,17 @@ pub(crate) struct Kubeconfig {
     /// Write it to a new file that only you can read, instead of standard output
     #[arg(long, short = 'f', value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// Print it although standard output is a terminal
+    /// Add it as a context to the kubeconfig: the first file of KUBECONFIG, or ~/.kube/config
     #[arg(long, conflicts_with = "file")]
+    pub(crate) merge: bool,
+    /// Make that the current context; commands of covey still go to the management cluster
+    #[arg(long, requires = "merge")]
+    pub(crate) set_current: bool,
+    /// Name of that context; without it <NAMESPACE>/<NAME>
+    #[arg(long, requires = "merge", value_name = "NAME")]
+    pub(crate) context_name: Option<String>,
+    /// Print it although standard output is a terminal
+    #[arg(long, conflicts_with_all = ["file", "merge"])]
     pub(crate) show: bool,
 }
 

@@ -16,6 +16,7 @@ use tower::ServiceBuilder;
 
 use crate::args::Global;
 use crate::exit::{Exit, Failure};
+use crate::lead;
 
 /// Bytes of one answer: a page of 500 objects.
 const ANSWER: u64 = 32 << 20;
@@ -26,11 +27,13 @@ const ALL: u64 = 256 << 20;
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) namespace: String,
+    /// The context that was taken; none in a pod.
+    pub(crate) context: Option<String>,
 }
 
 /// The client that the flags describe. Nothing is sent yet.
 pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
-    let mut config = config(global).await?;
+    let (mut config, context) = config(global).await?;
     if let Some(user) = &global.as_user {
         config.auth_info.impersonate = Some(user.clone());
         config.auth_info.impersonate_groups = Some(global.as_group.clone());
@@ -51,20 +54,28 @@ pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
         .layer(DeadlineLayer::new(global.request_timeout))
         .service(transport);
     let client = Client::new(service, namespace.clone());
-    Ok(Connection { client, namespace })
+    Ok(Connection {
+        client,
+        namespace,
+        context,
+    })
 }
 
-async fn config(global: &Global) -> Result<Config, Failure> {
-    let options = KubeConfigOptions {
-        context: global.context.clone(),
-        ..KubeConfigOptions::default()
-    };
+async fn config(global: &Global) -> Result<(Config, Option<String>), Failure> {
     let read = match &global.kubeconfig {
         Some(path) => Kubeconfig::read_from(path),
         None => Kubeconfig::read(),
     };
     let found = match read {
-        Ok(kubeconfig) => Config::from_custom_kubeconfig(kubeconfig, &options).await,
+        Ok(kubeconfig) => {
+            let context = chosen(global, &kubeconfig)?;
+            let options = KubeConfigOptions {
+                context: context.clone(),
+                ..KubeConfigOptions::default()
+            };
+            let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+            config.map(|config| (config, context))
+        }
         Err(error) => Err(error),
     };
     let error = match found {
@@ -73,7 +84,7 @@ async fn config(global: &Global) -> Result<Config, Failure> {
     };
     let is_named = global.kubeconfig.is_some() || global.context.is_some();
     if !is_named && let Ok(config) = Config::incluster() {
-        return Ok(config);
+        return Ok((config, None));
     }
     let what = format!(
         "no kubeconfig that can be used ({}): {}",
@@ -81,6 +92,22 @@ async fn config(global: &Global) -> Result<Config, Failure> {
         chain(&error)
     );
     let mend = "name one with `--kubeconfig FILE`, or a context of `kubectl config get-contexts` with `--context`";
+    Err(Failure::new(Exit::Failed, &what, mend))
+}
+
+/// The context that is meant: of one that leads into a tenant cluster the one that it was made from.
+fn chosen(global: &Global, kubeconfig: &Kubeconfig) -> Result<Option<String>, Failure> {
+    if global.context.is_some() {
+        return Ok(global.context.clone());
+    }
+    let Some(lead) = lead::current(kubeconfig) else {
+        return Ok(kubeconfig.current_context.clone());
+    };
+    if lead.management_context.is_some() {
+        return Ok(lead.management_context);
+    }
+    let what = format!("the current context leads into the tenant cluster {}", lead.name);
+    let mend = "name the management cluster's context with `--context`";
     Err(Failure::new(Exit::Failed, &what, mend))
 }
 

@@ -22,6 +22,7 @@ mod facts;
 mod fixture;
 mod judge;
 mod kinds;
+mod lead;
 mod manifest;
 mod output;
 mod render;

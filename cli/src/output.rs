@@ -51,10 +51,11 @@ mod tests {
     #[test]
     fn what_is_written_is_read_as_the_same() {
         let value = json!({"version": "1.35", "on": "on", "empty": "", "n": 3, "list": [{"a": null}],
-            "text": "two\nlines: # no comment", "off": false, "time": "2026-11-27T12:00:00Z"});
+            "text": "two\nlines: # no comment", "off": false, "evil": "a\u{1b}[31m\u{9b}b\u{202e}c", "time": "2026-11-27T12:00:00Z"});
         let json = structured(&value, Format::Json).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), value);
         let yaml = structured(&value, Format::Yaml).unwrap();
+        assert!(!json.contains('\u{1b}') && !yaml.contains('\u{1b}'), "{yaml:?}");
         assert_eq!(
             serde_saphyr::from_str::<Value>(&yaml).unwrap(),
             value,

@@ -152,7 +152,7 @@ async fn broken(api: &ManagementApi, namespace: &str) -> Result<()> {
         "labels": {api::names::LABEL_COMPONENT: "etcd"}},
         "spec": {"automountServiceAccountToken": false, "containers": [{"name": "etcd", "image": "etcd"}]}}))?;
     let secret: Secret = serde_json::from_value(json!({"metadata": {"name": "demo-kubeconfig"},
-        "stringData": {"value": format!("kind: Config # {CANARY}\n")}}))?;
+        "stringData": {"value": format!("clusters: [{{cluster: {{server: \"https://127.0.0.1:1\"}}}}]\nusers: [{{user: {{token: {CANARY}}}}}]\n")}}))?;
     Api::<Secret>::namespaced(client.clone(), namespace)
         .create(&create, &secret)
         .await?;
@@ -281,6 +281,11 @@ async fn a_broken_tenant_cluster_is_listed_described_and_explained() -> Result<(
         .run("kubeconfig demo")
         .await?
         .expect(0, &[CANARY], &["keep it as a secret"]);
+    let mut merge = shell.command("kubeconfig demo --merge --set-current");
+    let merged = Ended::of(merge.env("KUBECONFIG", shell.kubeconfig.path()).output().await?);
+    merged.expect(0, &[], &["has the context"]);
+    assert!(std::fs::read_to_string(shell.kubeconfig.path())?.contains(CANARY));
+    // The current context leads into the tenant cluster by now, and commands go to the management cluster.
     for line in ["get", "get -o yaml", "describe demo", "doctor demo -o wide"] {
         let ended = shell.run(line).await?;
         assert!(!ended.out.contains(CANARY), "{line}");

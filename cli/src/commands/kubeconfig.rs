@@ -3,10 +3,11 @@
 //! Invariant: it is a credential: it goes where it was asked to go, never onto a terminal by accident, never over a
 //! file that is there, and into files that only their owner reads.
 
-use std::fs::OpenOptions;
+use std::env;
+use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use api::names::kubeconfig_secret;
 use k8s_openapi::api::core::v1::Secret;
@@ -16,6 +17,7 @@ use super::describe::{find, readiness};
 use crate::args::{Global, Kubeconfig};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
+use crate::lead::{Lead, merge};
 use crate::output::{result, say};
 
 /// The key of the Secret, as Cluster API, Flux and Argo CD expect it.
@@ -23,10 +25,10 @@ const KEY: &str = "value";
 
 pub(super) async fn run(global: &Global, args: &Kubeconfig) -> Result<Exit, Failure> {
     // Before anything is asked: the Secret is not even read.
-    if args.file.is_none() && !args.show && io::stdout().is_terminal() {
+    if args.file.is_none() && !args.merge && !args.show && io::stdout().is_terminal() {
         let what = "a kubeconfig is a credential, and standard output is a terminal";
         let mend = format!(
-            "`--file {}.kubeconfig`, redirect it, or say `--show`",
+            "`--merge`, `--file {}.kubeconfig`, redirect it, or say `--show`",
             args.name
         );
         return Err(Failure::new(Exit::Usage, what, &mend));
@@ -56,6 +58,15 @@ pub(super) async fn run(global: &Global, args: &Kubeconfig) -> Result<Exit, Fail
     };
     match &args.file {
         Some(file) => write(file, text)?,
+        None if args.merge => {
+            let lead = Lead {
+                management_context: connection.context.clone(),
+                namespace: namespace.clone(),
+                name: args.name.clone(),
+                uid: cluster.metadata.uid.clone().unwrap_or_default(),
+            };
+            merge_into(args, text, lead, global.quiet)?;
+        }
         None => result(text)?,
     }
     if !global.quiet {
@@ -72,6 +83,72 @@ pub(super) async fn run(global: &Global, args: &Kubeconfig) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
+/// Adds the context to the user's kubeconfig.
+fn merge_into(
+    args: &Kubeconfig,
+    admin: &str,
+    mut lead: Lead,
+    is_quiet: bool,
+) -> Result<(), Failure> {
+    let context = format!("{}/{}", lead.namespace, lead.name);
+    let context = args.context_name.clone().unwrap_or(context);
+    let path = own_file()?;
+    let existing = match fs::read_to_string(&path) {
+        Ok(existing) => existing,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(unwritten(&path, &error)),
+    };
+    // A context of another file is none to go back to.
+    let is_there = |name: &String| {
+        let read = kube::config::Kubeconfig::from_yaml(&existing);
+        read.is_ok_and(|all| all.contexts.iter().any(|context| context.name == *name))
+    };
+    lead.management_context = lead.management_context.filter(is_there);
+    let merged = merge(&existing, admin, &context, &lead, args.set_current)?;
+    replace(&path, &merged).map_err(|error| unwritten(&path, &error))?;
+    if !is_quiet {
+        say(&format!("{} has the context {context}", path.display()));
+    }
+    Ok(())
+}
+
+/// The file that kubectl writes: the first of KUBECONFIG, else `~/.kube/config`; what a link leads to.
+fn own_file() -> Result<PathBuf, Failure> {
+    let named = env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty());
+    let mut named = named.iter().flat_map(|paths| env::split_paths(paths));
+    let first = named.find(|path| !path.as_os_str().is_empty());
+    let home = || env::home_dir().map(|home| home.join(".kube/config"));
+    let path = first.or_else(home).ok_or_else(|| {
+        let what = "KUBECONFIG is unset, and there is no home directory";
+        Failure::new(Exit::Failed, what, "use `--file`")
+    })?;
+    Ok(fs::canonicalize(&path).unwrap_or(path))
+}
+
+/// Writes beside the file and renames, so that nobody reads half of it; mode 0600.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.unwrap_or("config");
+    let beside = folder.join(format!(".{name}.covey-{}", std::process::id()));
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)?;
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| file.sync_all());
+    let renamed = written.and_then(|()| fs::rename(&beside, path));
+    if renamed.is_err() {
+        // What is left of it has a key in it.
+        let _ = fs::remove_file(&beside);
+    }
+    renamed
+}
+
 fn content(secret: &Secret) -> Option<&str> {
     let value = secret.data.as_ref()?.get(KEY)?;
     std::str::from_utf8(&value.0).ok()
@@ -82,20 +159,35 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let mut options = OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(0o600).open(path);
     let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| {
-        let what = format!("cannot write {}: {error}", path.display());
-        let mend = match error.kind() {
-            io::ErrorKind::AlreadyExists => "name another `--file`, or remove that one",
-            _ => "name a `--file` in a folder that you may write to",
-        };
-        Failure::new(Exit::Failed, &what, mend)
-    })
+    written.map_err(|error| unwritten(path, &error))
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    let what = format!("cannot write {}: {error}", path.display());
+    let mend = match error.kind() {
+        io::ErrorKind::AlreadyExists => "name another `--file`, or remove that one",
+        _ => "name a `--file` in a folder that you may write to",
+    };
+    Failure::new(Exit::Failed, &what, mend)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_is_the_owners_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kube/config");
+        replace(&path, "a").unwrap();
+        replace(&path, "b").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "b");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let files = std::fs::read_dir(path.parent().unwrap()).unwrap();
+        assert_eq!(files.count(), 1);
+    }
 
     #[test]
     fn the_file_is_the_owners_alone_and_none_is_overwritten() {
