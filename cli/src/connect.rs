@@ -106,7 +106,10 @@ fn chosen(global: &Global, kubeconfig: &Kubeconfig) -> Result<Option<String>, Fa
     if lead.management_context.is_some() {
         return Ok(lead.management_context);
     }
-    let what = format!("the current context leads into the tenant cluster {}", lead.name);
+    let what = format!(
+        "the current context leads into the tenant cluster {}",
+        lead.name
+    );
     let mend = "name the management cluster's context with `--context`";
     Err(Failure::new(Exit::Failed, &what, mend))
 }

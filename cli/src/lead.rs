@@ -36,7 +36,10 @@ pub(crate) fn current(kubeconfig: &Kubeconfig) -> Option<Lead> {
     let context = contexts.find(|context| context.name == *current)?;
     let cluster = &context.context.as_ref()?.cluster;
     let mut clusters = kubeconfig.clusters.iter();
-    let cluster = clusters.find(|named| named.name == *cluster)?.cluster.as_ref()?;
+    let cluster = clusters
+        .find(|named| named.name == *cluster)?
+        .cluster
+        .as_ref()?;
     let mut extensions = cluster.extensions.iter().flatten();
     let extension = extensions.find(|extension| extension.name == EXTENSION)?;
     serde_json::from_value(extension.extension.clone()).ok()
@@ -60,7 +63,11 @@ pub(crate) fn merge(
         let first = admin[list].get(0).map(|entry| entry[key].clone());
         first.filter(Value::is_object).ok_or_else(|| {
             let what = format!("the kubeconfig of the tenant cluster has no {key}");
-            Failure::new(Exit::Failed, &what, "`covey doctor` says whether the operator can write it anew")
+            Failure::new(
+                Exit::Failed,
+                &what,
+                "`covey doctor` says whether the operator can write it anew",
+            )
         })
     };
     let (mut cluster, user) = (part("clusters", "cluster")?, part("users", "user")?);
@@ -75,12 +82,24 @@ pub(crate) fn merge(
     });
     if is_there && !is_ours {
         let what = format!("the kubeconfig has an entry {context} that covey did not write");
-        return Err(Failure::new(Exit::Refused, &what, "choose another name with `--context-name`"));
+        return Err(Failure::new(
+            Exit::Refused,
+            &what,
+            "choose another name with `--context-name`",
+        ));
     }
-    put(&mut all, "clusters", json!({"name": context, "cluster": cluster}))?;
+    put(
+        &mut all,
+        "clusters",
+        json!({"name": context, "cluster": cluster}),
+    )?;
     put(&mut all, "users", json!({"name": context, "user": user}))?;
     let entry = json!({"cluster": context, "user": context});
-    put(&mut all, "contexts", json!({"name": context, "context": entry}))?;
+    put(
+        &mut all,
+        "contexts",
+        json!({"name": context, "context": entry}),
+    )?;
     if is_current {
         all["current-context"] = json!(context);
     }
@@ -91,7 +110,10 @@ pub(crate) fn merge(
 }
 
 fn of_cluster<'a>(all: &'a Value, name: &str) -> Option<&'a Value> {
-    all["clusters"].as_array()?.iter().find(|entry| entry["name"] == name)
+    all["clusters"]
+        .as_array()?
+        .iter()
+        .find(|entry| entry["name"] == name)
 }
 
 fn put(all: &mut Value, list: &str, entry: Value) -> Result<(), Failure> {
@@ -99,7 +121,10 @@ fn put(all: &mut Value, list: &str, entry: Value) -> Result<(), Failure> {
         all[list] = json!([]);
     }
     let Some(entries) = all[list].as_array_mut() else {
-        return Err(unread("the kubeconfig that is there", &format!("{list} is no list")));
+        return Err(unread(
+            "the kubeconfig that is there",
+            &format!("{list} is no list"),
+        ));
     };
     match entries.iter_mut().find(|old| old["name"] == entry["name"]) {
         Some(old) => *old = entry,
@@ -119,7 +144,11 @@ fn read(yaml: &str, which: &str) -> Result<Value, Failure> {
 
 fn unread(which: &str, why: &str) -> Failure {
     let what = text::shown(&format!("{which} cannot be read: {why}"));
-    Failure::new(Exit::Failed, &what, "use `--file`, and look at it with `kubectl config view`")
+    Failure::new(
+        Exit::Failed,
+        &what,
+        "use `--file`, and look at it with `kubectl config view`",
+    )
 }
 
 #[cfg(test)]
@@ -160,8 +189,7 @@ users:
     #[test]
     fn a_context_is_added_and_nothing_of_others_is_changed() {
         let merged = merge(MINE, ADMIN, "team-a/demo", &lead(), false).unwrap();
-        let (before, after): (Value, Value) =
-            (read(MINE, "").unwrap(), read(&merged, "").unwrap());
+        let (before, after): (Value, Value) = (read(MINE, "").unwrap(), read(&merged, "").unwrap());
         assert_eq!(after["preferences"], before["preferences"]);
         assert_eq!(after["current-context"], "work");
         for list in ["clusters", "users", "contexts"] {

@@ -55,7 +55,10 @@ mod tests {
         let json = structured(&value, Format::Json).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), value);
         let yaml = structured(&value, Format::Yaml).unwrap();
-        assert!(!json.contains('\u{1b}') && !yaml.contains('\u{1b}'), "{yaml:?}");
+        assert!(
+            !json.contains('\u{1b}') && !yaml.contains('\u{1b}'),
+            "{yaml:?}"
+        );
         assert_eq!(
             serde_saphyr::from_str::<Value>(&yaml).unwrap(),
             value,

@@ -282,7 +282,12 @@ async fn a_broken_tenant_cluster_is_listed_described_and_explained() -> Result<(
         .await?
         .expect(0, &[CANARY], &["keep it as a secret"]);
     let mut merge = shell.command("kubeconfig demo --merge --set-current");
-    let merged = Ended::of(merge.env("KUBECONFIG", shell.kubeconfig.path()).output().await?);
+    let merged = Ended::of(
+        merge
+            .env("KUBECONFIG", shell.kubeconfig.path())
+            .output()
+            .await?,
+    );
     merged.expect(0, &[], &["has the context"]);
     assert!(std::fs::read_to_string(shell.kubeconfig.path())?.contains(CANARY));
     // The current context leads into the tenant cluster by now, and commands go to the management cluster.
