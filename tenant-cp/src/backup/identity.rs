@@ -16,7 +16,7 @@ use pki::{AuthorityProblem, Reason, Want};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use crate::certificates::{SecretData, read_store};
+use crate::certificates::secrets::{SecretData, read_store};
 use crate::generations::of_authority;
 use crate::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 

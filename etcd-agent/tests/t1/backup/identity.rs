@@ -31,6 +31,9 @@ async fn opened<S: Store>(
         .await
 }
 
+/// What happens to the file of an identity.
+type Harm = fn(&std::path::Path) -> std::io::Result<()>;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn identity_is_kept_beside_the_one_before_and_the_recovery_key_alone_opens_both() -> Result<()>
 {
@@ -79,7 +82,7 @@ async fn identity_that_is_damaged_or_deleted_comes_back_and_one_of_another_proce
         Name::Identity(sealed.name())
     );
     let path = world.folder.join(&key);
-    let ways: [(&str, fn(&std::path::Path) -> std::io::Result<()>); 4] = [
+    let ways: [(&str, Harm); 4] = [
         ("cut off", |path| std::fs::write(path, b"COVEYBK\n")),
         ("another's", |path| {
             let mut bytes = std::fs::read(path)?;
