@@ -357,7 +357,7 @@ mod tests {
         later.spec.version = "1.35.5".to_owned();
         let after = of(&later, &secrets);
         assert!(after.keys == before.keys && after.whole != before.whole);
-        let mut turned = secrets.clone();
+        let mut turned = secrets;
         turned.insert("client-ca-g2".to_owned(), pair(&authority("client-ca")));
         let after = of(&cluster(), &turned);
         assert!(after.keys != before.keys && after.whole != before.whole);
