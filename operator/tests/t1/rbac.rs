@@ -44,7 +44,7 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 10] = [
+const UNSEEN: [(Where, &str, &str, &str); 11] = [
     (
         Where::Cluster,
         "get",
@@ -57,6 +57,12 @@ const UNSEEN: [(Where, &str, &str, &str); 10] = [
         "delete",
         "persistentvolumeclaims",
         "as above",
+    ),
+    (
+        Where::TenantNamespace,
+        "delete",
+        "apps/statefulsets",
+        "asked for where members of etcd move to another StorageClass: see `etcd_sizes`, which does it as this user",
     ),
     (
         Where::Cluster,
