@@ -6,6 +6,7 @@
 pub mod comparison;
 mod due;
 pub mod facts;
+pub mod number;
 pub mod patience;
 pub mod plan;
 mod record;

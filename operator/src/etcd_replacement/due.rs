@@ -5,6 +5,7 @@
 use kit_objects::known::Known;
 
 use crate::etcd_replacement::facts::{Claim, Facts, MEMBERS, Refusal, Seat};
+use crate::etcd_replacement::number::is_misplaced;
 
 /// What there is to be done about a member. What comes first is done first: votes are given before any is
 /// taken, and etcd takes one learner at a time.
@@ -62,12 +63,12 @@ pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat, repairs: bool) -> Option
     let alive = facts.is_alive(seat, id);
     let recorded = facts.recorded(seat);
     let is_recorded = recorded.is_some_and(|r| r.id.as_deref() == Some(id));
-    if facts.odd.as_ref() == Some(&seat.name) {
-        return Some(Due::Lost { id, alive });
-    }
-    // What it was added with is not what was slow.
+    // What was added is not what was slow.
     let is_whole = is_recorded && recorded.is_some_and(|r| r.started && !r.learner);
-    if facts.slow.as_ref() == Some(&seat.name) && alive && is_whole && may_be_slow(facts, seat) {
+    let is_slow = || facts.slow.as_ref() == Some(&seat.name) && may_be_slow(facts, seat);
+    let is_odd = facts.odd.as_ref() == Some(&seat.name);
+    let is_seen = !matches!(seat.claim, Known::Unknown { .. });
+    if is_seen && (is_odd || (alive && is_whole && is_slow())) {
         return Some(Due::Lost { id, alive });
     }
     // Nobody else has what one has that votes alone.
@@ -102,8 +103,7 @@ pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat, repairs: bool) -> Option
 
 /// Of three members one may go for a while, of two none.
 fn misplaced<'a>(facts: &'a Facts, claim: &Claim, id: &'a str) -> Option<Due<'a>> {
-    let differs = facts.class.as_ref().zip(claim.class.as_ref());
-    let differs = differs.is_some_and(|(wanted, class)| wanted != class);
+    let differs = is_misplaced(facts.class.as_ref(), claim);
     let voters = facts.listed.iter().flatten().filter(|e| !e.is_learner);
     (differs && voters.count() >= MEMBERS).then_some(Due::Misplaced { id })
 }

@@ -87,15 +87,24 @@ fn live(world: &mut World, happening: Happening) {
     }
 }
 
-/// Whoever looks after it is left alone, nodes come back, and people do what they are told.
+/// Passes of a quarter of an hour: who rests for that long rests.
+const LONG: u32 = 60;
+
+/// Whoever looks after it is left alone, nodes come back, and people do what they are told, for two hours: ten minutes
+/// for each of those that are lost and of those that move, and for as many whose claims were made before that.
 fn settle(world: &mut World) {
     for seat in 0..3 {
         world.set_up(seat, true);
     }
-    for _ in 0..240 {
+    let mut at_rest = 0;
+    for _ in 0..480 {
         world.pass(15);
         world.reconcile(Hidden::default(), Fate::Done);
         let next = next(&world.facts(Hidden::default()));
+        at_rest = if world.rests() { at_rest + 1 } else { 0 };
+        if at_rest == LONG {
+            return;
+        }
         if next.wait == Some(Wait::Overdue(Slow::Starting)) {
             world.delete_claim_and_pod(next.member.as_deref().unwrap());
         }
@@ -132,11 +141,16 @@ proptest! {
         for seat in 0..3 {
             world.set_up(seat, true);
         }
+        let mut at_rest = 0;
         // Between any two steps but the one that notes it and the next.
         for _ in 0..480 {
             world.pass(15);
             world.erase_phase();
             world.some_steps(Hidden::default(), Fate::Done, 2);
+            at_rest = if world.rests() { at_rest + 1 } else { 0 };
+            if at_rest == LONG {
+                break;
+            }
         }
         settle(&mut world);
         prop_assert_eq!(world.is_whole(), Ok(()));

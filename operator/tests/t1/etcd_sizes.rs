@@ -1,4 +1,5 @@
-//! One member of etcd becomes three, and three become one, with real etcd processes.
+//! One member of etcd becomes three, and three become one, and members move to volumes of another StorageClass, with
+//! real etcd processes.
 //!
 //! Invariant: every write that etcd acknowledged meanwhile is on every member afterwards, and the cluster is
 //! the one that it was, whichever write of the operator was its last.
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use api::TenantCluster;
 use api::tenant_cluster::EtcdStatus;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
@@ -22,7 +23,7 @@ use testkit::fixtures::{is_settled, wait_for};
 
 use crate::crash::{dies, for_deaths};
 use crate::support::etcd_members::{Writer, has_all};
-use crate::support::etcd_stage::Stage;
+use crate::support::etcd_stage::{CLASSES, Stage};
 
 /// A change of the number takes no longer.
 const MOST: Duration = Duration::from_secs(180);
@@ -147,6 +148,95 @@ async fn one_member_becomes_three_and_one_again_and_no_acknowledged_write_is_los
     ensure!(again.members[1].volume_uid != three.members[1].volume_uid);
     check(&stage, &again, &writer.stop().await?).await?;
     check(&stage, &again, &written.acknowledged).await
+}
+
+/// Of who waits for nothing that needs not be waited for.
+fn hasty() -> Patience {
+    let second = Duration::from_secs(1);
+    Patience {
+        steady: second,
+        between: second,
+        shrinking: second,
+        ..Patience::default()
+    }
+}
+
+async fn ask_for_class(stage: &Stage, class: &str) -> Result<()> {
+    let class = json!({ "spec": { "etcd": { "storage": { "storageClassName": class } } } });
+    let params = PatchParams::default();
+    let clusters = stage.site.clusters();
+    clusters
+        .patch("demo", &params, &Patch::Merge(class))
+        .await?;
+    Ok(())
+}
+
+/// Waits until there are so many members, and each of them has another volume than before.
+async fn wait_until_moved(stage: &Stage, before: &EtcdStatus) -> Result<EtcdStatus> {
+    let members = before.members.len();
+    let is_moved = |cluster: &TenantCluster| {
+        is_of(cluster, members).is_some_and(|now| {
+            let mut each = now.members.iter().zip(&before.members);
+            each.all(|(now, before)| now.volume_uid != before.volume_uid && now.id != before.id)
+        })
+    };
+    let clusters = stage.site.clusters();
+    let found = wait_for(&clusters, "demo", |c| c.is_some_and(is_moved), MOST).await?;
+    let found = found.and_then(|cluster| is_of(&cluster, members));
+    found.context("invariant: it was just seen")
+}
+
+/// So many members move to volumes of another class.
+async fn moves(prefix: &str, members: usize) -> Result<()> {
+    let Some(stage) = Stage::of(prefix, i32::try_from(members)?, &[]).await? else {
+        return Ok(());
+    };
+    let [slow, fast] = CLASSES;
+    ask_for_class(&stage, slow).await?;
+    let _operator = stage.operator(&FaultPlan::none(), hasty())?;
+    let before = wait_until_of(&stage, members).await?;
+    let claims: Api<PersistentVolumeClaim> =
+        Api::namespaced(stage.site.admin.clone(), &stage.namespace);
+    let on = async |seat: usize| {
+        let claim = claims.get(&format!("data-etcd-{seat}")).await?;
+        let class = claim.spec.and_then(|spec| spec.storage_class_name);
+        anyhow::Ok((claim.metadata.uid, class))
+    };
+    for seat in 0..members {
+        ensure!(on(seat).await?.1.as_deref() == Some(slow));
+    }
+    let writer = stage.writer().await?;
+    let begun = Instant::now();
+    ask_for_class(&stage, fast).await?;
+    let after = wait_until_moved(&stage, &before).await?;
+    eprintln!("moved after {:.1?}", begun.elapsed());
+    let written = writer.end().await?;
+    let (failed, gap, count) = (written.failed, written.gap, written.acknowledged.len());
+    eprintln!("{count} acknowledged, {failed} failed, longest gap {gap:.1?}");
+    ensure!(count > 100 && after.cluster_id == before.cluster_id);
+    for (seat, member) in after.members.iter().enumerate() {
+        let (uid, class) = on(seat).await?;
+        ensure!(
+            uid.as_ref() == Some(&member.volume_uid) && class.as_deref() == Some(fast),
+            "etcd-{seat}: {uid:?} {class:?}"
+        );
+    }
+    let sets: Api<StatefulSet> = Api::namespaced(stage.site.admin.clone(), &stage.namespace);
+    let set = serde_json::to_value(sets.get("etcd").await?)?;
+    let makes = &set["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"];
+    ensure!(makes == fast, "{set}");
+    check(&stage, &after, &written.acknowledged).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_members_move_to_another_class_one_by_one_and_no_acknowledged_write_is_lost()
+-> Result<()> {
+    moves("etcd-class", 3).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn single_member_moves_to_another_class_and_no_acknowledged_write_is_lost() -> Result<()> {
+    moves("etcd-class-of-one", 1).await
 }
 
 /// One that is crashed again and again, and what was written to it meanwhile.

@@ -112,8 +112,35 @@ fn members_move_to_another_class_one_after_the_other_and_the_one_that_leads_hand
     assert_eq!((world.added, world.voters()), (3, 3));
     let hands_over = |step: &&Step| matches!(step, Step::MoveLeader { .. });
     assert!(world.done.iter().filter(hands_over).count() >= 1);
-    // One that is alone stays where it is.
-    let mut alone = World::of(1);
-    alone.class = "fast";
-    assert_eq!(all_steps(&mut alone), []);
+}
+
+#[test]
+fn one_that_is_alone_is_one_of_three_while_it_moves_to_another_class() {
+    let mut world = World::of(1);
+    world.auto_replace = false;
+    world.class = "fast";
+    steps_after(&mut world, 1800);
+    assert_eq!(world.is_whole(), Ok(()));
+    assert_eq!((world.added, world.voters()), (3, 1));
+    // And in the midst of becoming one of three.
+    for seconds in [1, 20, 200, 640, 700] {
+        let mut world = World::new();
+        world.wanted = 1;
+        steps_after(&mut world, seconds);
+        world.class = "fast";
+        steps_after(&mut world, 1800);
+        assert_eq!(world.is_whole(), Ok(()), "after {seconds}");
+    }
+}
+
+#[test]
+fn class_that_is_set_back_on_the_way_of_one_that_is_alone_is_gone_back_to() {
+    for seconds in (0..60).step_by(3).chain((560..760).step_by(20)) {
+        let mut world = World::of(1);
+        world.class = "fast";
+        steps_after(&mut world, seconds);
+        world.class = "slow";
+        steps_after(&mut world, 1800);
+        assert_eq!(world.is_whole(), Ok(()), "back after {seconds}");
+    }
 }

@@ -6,15 +6,17 @@
 //! later fails the test.
 
 mod laws;
+mod losses;
 
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
 use jiff::{SignedDuration, Timestamp};
 use kit_objects::known::Known;
 
 use crate::etcd_replacement::facts::{Claim, Facts, Pod, Refusal, Seat, Set};
+use crate::etcd_replacement::number::wanted;
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_replacement::plan::next;
-use crate::etcd_replacement::step::Step;
+use crate::etcd_replacement::step::{Next, Step};
 use crate::tenant_session::etcd::answers::{ListedMember, MemberStatus};
 
 const CLUSTER: &str = "cdf8";
@@ -98,7 +100,7 @@ pub(super) struct World {
     /// Learners that were added, by us.
     pub(super) added: usize,
     pub(super) auto_replace: bool,
-    /// How many members there are to be.
+    /// How many members are asked for.
     pub(super) wanted: usize,
     /// The class that volumes are to have.
     pub(super) class: &'static str,
@@ -211,14 +213,48 @@ impl World {
         self.play_control_plane();
     }
 
-    /// It asks members that are not wanted no more, and those that are once all of them vote.
+    /// It asks members that are not wanted no more once those that stay are whole, and those that are once all of
+    /// them vote.
     fn play_control_plane(&mut self) {
+        let wanted = self.members();
         let whole = |member: &&EtcdMemberStatus| member.started && !member.learner;
         let whole = self.status.members.iter().filter(whole).count();
-        let all = whole == self.wanted && self.status.members.len() == self.wanted;
-        if self.wanted < self.asked || all {
-            self.asked = self.wanted;
+        let all = whole == wanted && self.status.members.len() == wanted;
+        let stay = (0..wanted).all(|seat| self.is_kept(seat));
+        if (wanted < self.asked && stay) || all {
+            self.asked = wanted;
         }
+    }
+
+    /// Whether one votes by the status, and has the claim that it has there.
+    fn is_kept(&self, seat: usize) -> bool {
+        let name = format!("etcd-{seat}");
+        let replacing = self.status.replacing.as_ref();
+        let replacing = replacing.is_some_and(|replacing| replacing.member == name);
+        let volume = self.volumes[seat].as_ref().filter(|v| !v.terminating);
+        let whole = self.recorded(seat).filter(|r| r.started && !r.learner);
+        let its = whole.zip(volume);
+        !replacing && its.is_some_and(|(recorded, volume)| recorded.volume_uid == volume.uid)
+    }
+
+    /// How many members there are to be now.
+    pub(super) fn members(&self) -> usize {
+        self.members_by(&self.claim(0))
+    }
+
+    fn members_by(&self, first: &Known<Claim>) -> usize {
+        wanted(self.wanted, Some(&self.class.to_owned()), first)
+    }
+
+    fn claim(&self, seat: usize) -> Known<Claim> {
+        Known::found(self.volumes[seat].as_ref().map(|volume| Claim {
+            uid: volume.uid.clone(),
+            terminating: volume.terminating,
+            volume: volume.bound.then(|| format!("pv-of-{}", volume.uid)),
+            created: Some(volume.created),
+            kept: volume.kept,
+            class: Some(volume.class.to_owned()),
+        }))
     }
 
     fn play_stateful_set(&mut self, seat: usize) {
@@ -227,7 +263,7 @@ impl World {
             .members
             .last()
             .map(|last| self::seat(&last.name));
-        if seat >= self.wanted.max(last.map_or(0, |last| last + 1)) {
+        if seat >= self.members().max(last.map_or(0, |last| last + 1)) {
             self.pods[seat] = None;
             return;
         }
@@ -377,8 +413,9 @@ impl World {
                     .as_mut()
                     .and_then(|volume| volume.data.as_mut());
                 let data = data.unwrap();
+                // It is sent a snapshot, however much there is.
                 let step = if is_learner {
-                    data.applied + 60
+                    data.applied + 60.max(self.acknowledged / 8)
                 } else {
                     self.acknowledged
                 };
@@ -407,15 +444,15 @@ impl World {
         let unknown = || Known::Unknown {
             why: "it is hidden",
         };
+        let claim = |number| {
+            if hidden.claims {
+                unknown()
+            } else {
+                self.claim(number)
+            }
+        };
+        let wanted = self.members_by(&claim(0));
         let seat = |number: usize| {
-            let claim = Known::found(self.volumes[number].as_ref().map(|volume| Claim {
-                uid: volume.uid.clone(),
-                terminating: volume.terminating,
-                volume: volume.bound.then(|| format!("pv-of-{}", volume.uid)),
-                created: Some(volume.created),
-                kept: volume.kept,
-                class: Some(volume.class.to_owned()),
-            }));
             let pod = Known::found(self.pods[number].as_ref().map(|pod| Pod {
                 uid: pod.uid.clone(),
                 ready: pod.ready,
@@ -426,9 +463,9 @@ impl World {
             }));
             Seat {
                 name: format!("etcd-{number}"),
-                wanted: number < self.wanted,
+                wanted: number < wanted,
                 peer_url: url(number),
-                claim: if hidden.claims { unknown() } else { claim },
+                claim: claim(number),
                 pod: if hidden.pods {
                     Known::Unknown { why: "hidden" }
                 } else {
@@ -451,9 +488,9 @@ impl World {
             patience: Patience::default(),
             may_begin: self.auto_replace,
             may_resize: true,
-            is_on_the_way: self.asked != self.wanted,
+            is_on_the_way: self.asked != wanted,
             is_calm: true,
-            is_unasked: self.asked <= self.wanted,
+            is_unasked: self.asked <= wanted,
             class: Some(self.class.to_owned()),
             set: Known::Known(Set {
                 uid: format!("set-of-{}", self.set_class),
@@ -466,7 +503,7 @@ impl World {
             odd: None,
             slow: self
                 .slow
-                .filter(|_| self.wanted == 3)
+                .filter(|_| wanted == 3)
                 .map(|(seat, _)| format!("etcd-{seat}")),
         }
     }
@@ -597,120 +634,20 @@ impl World {
         }
     }
 
-    /// Whether the others can do without this one's data.
-    pub(super) fn can_lose(&self, seat: usize) -> bool {
-        // Of a member that is not there somebody may lose what there is of it.
-        if self
-            .list
-            .iter()
-            .all(|entry| entry.seat != seat || entry.learner)
-        {
-            return self.list.iter().filter(|entry| !entry.learner).count() != 1 || seat != 0;
-        }
-        let mut others = self.list.iter().filter(|entry| entry.seat != seat);
-        let serve = others.all(|o| self.runs(o.seat) == Some(o.id) && !o.learner);
-        serve && self.list.iter().filter(|entry| entry.seat != seat).count() == 2
-    }
-
-    /// Somebody deletes its claim and its pod.
-    pub(super) fn lose_claim(&mut self, seat: usize) {
-        if self.can_lose(seat) {
-            self.volumes[seat] = None;
-            self.pods[seat] = None;
-        }
-    }
-
-    /// Somebody deletes the claim and the pod of one that has no vote.
-    pub(super) fn delete_claim_and_pod(&mut self, member: &str) {
-        let seat = seat(member);
-        assert!(
-            self.list
-                .iter()
-                .any(|entry| entry.seat == seat && entry.learner)
-        );
-        self.volumes[seat] = None;
-        self.pods[seat] = None;
-    }
-
-    /// Somebody deletes its claim; the pod that uses it goes on.
-    pub(super) fn mark_claim(&mut self, seat: usize) {
-        if let Some(volume) = self.volumes[seat].as_mut().filter(|_| true) {
-            volume.terminating = true;
-        }
-    }
-
-    /// What is on its volume is gone, or damaged.
-    pub(super) fn spoil(&mut self, seat: usize, is_gone: bool) {
-        if !self.can_lose(seat) {
-            return;
-        }
-        if let Some(volume) = &mut self.volumes[seat] {
-            match is_gone {
-                true => volume.data = None,
-                false => {
-                    if let Some(data) = &mut volume.data {
-                        data.is_damaged = true;
-                    }
-                }
-            }
-        }
-        if let Some(pod) = &mut self.pods[seat] {
-            pod.running = None;
-            pod.ready = false;
-            pod.since = self.now;
-        }
-    }
-
-    /// The disk of the member that votes there has been slow for long.
-    pub(super) fn slow_down(&mut self, seat: usize) {
-        let mut votes = self.list.iter().filter(|entry| !entry.learner);
-        let entry = votes.find(|entry| entry.seat == seat);
-        self.slow = entry.map(|entry| (seat, entry.id)).or(self.slow);
-    }
-
-    pub(super) fn delete_pod(&mut self, seat: usize) {
-        let goes = self.volumes[seat]
-            .as_ref()
-            .is_some_and(|volume| volume.terminating);
-        if !goes || self.can_lose(seat) {
-            self.pods[seat] = None;
-        }
-    }
-
-    pub(super) fn set_up(&mut self, seat: usize, up: bool) {
-        self.up[seat] = up;
-    }
-
-    /// Somebody removes a member with etcdctl.
-    pub(super) fn remove_by_hand(&mut self, seat: usize) {
-        if self.can_lose(seat) {
-            self.list.retain(|entry| entry.seat != seat);
-            self.leader = None;
-            self.meddled = true;
-        }
-    }
-
-    /// Somebody adds one.
-    pub(super) fn add_by_hand(&mut self, seat: usize) {
-        let has_learner = self.list.iter().any(|entry| entry.learner);
-        if self.list.iter().all(|entry| entry.seat != seat) && !has_learner {
-            let id = self.make();
-            self.list.push(Entry {
-                id,
-                seat,
-                learner: true,
-                has_begun: false,
-            });
-        }
-    }
-
-    /// The phase is lost; what cannot be seen again stays.
-    pub(super) fn erase_phase(&mut self) {
-        self.status.replacing = None;
-    }
-
     /// As many members as are wanted vote, serve, and have everything, and there is nobody else.
     pub(super) fn is_whole(&self) -> Result<(), String> {
+        match self.is_all_there() {
+            true => Ok(()),
+            false => Err(format!("{self:#?}")),
+        }
+    }
+
+    /// Whether it is whole, and there is nothing to be done or waited for.
+    pub(super) fn rests(&self) -> bool {
+        self.is_all_there() && next(&self.facts(Hidden::default())) == Next::default()
+    }
+
+    fn is_all_there(&self) -> bool {
         let voters = self.list.iter().filter(|entry| !entry.learner);
         let serve = voters
             .filter(|entry| self.runs(entry.seat) == Some(entry.id))
@@ -741,14 +678,10 @@ impl World {
         ];
         let is_kept = |volume: &Volume| volume.kept || volume.terminating;
         let kept = self.volumes[self.wanted..].iter().flatten().all(is_kept);
-        // With fewer than three there is nobody to move to.
         let mut volumes = self.volumes[..self.wanted].iter().flatten();
-        let placed = self.wanted < 3 || volumes.all(|volume| volume.class == self.class);
+        let placed = volumes.all(|volume| volume.class == self.class);
         let is_over = known && kept && placed && self.status.replacing.is_none();
-        match (sizes.iter().all(|size| *size == self.wanted), is_over) {
-            (true, true) => Ok(()),
-            _ => Err(format!("{self:#?}")),
-        }
+        sizes.iter().all(|size| *size == self.wanted) && is_over
     }
 
     pub(super) fn leader_seat(&self) -> usize {

@@ -206,6 +206,16 @@ impl Stage {
         let Some(set) = self.api::<StatefulSet>().get_opt("etcd").await? else {
             return Ok(());
         };
+        if set.metadata.deletion_timestamp.is_some() {
+            // Its pods are nobody's then, and it goes; the next one takes them.
+            let patch = json!({ "metadata": { "finalizers": null } });
+            let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+            let sets = self.api::<StatefulSet>();
+            return match sets.patch("etcd", &params, &patch).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                patched => patched.map(drop).context("cannot let the StatefulSet go"),
+            };
+        }
         let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
         let mut ready = 0;
         for seat in 0..MEMBERS {

@@ -18,6 +18,9 @@ use super::etcd_members::{EtcdMembers, MEMBERS, Writer, has_all, members};
 use super::site::tenant_namespace;
 use super::{Launch, Operator, Site};
 
+/// StorageClasses that users may name.
+pub(crate) const CLASSES: [&str; 2] = ["slow", "fast"];
+
 /// A tenant cluster with three members of etcd that run.
 pub(crate) struct Stage {
     pub(crate) site: Site,
@@ -59,6 +62,7 @@ impl Stage {
         let mut launch = Launch::new(&self.site)?.plan(plan);
         launch.dial = Some(self.members.dial(self.site.dial()));
         launch.etcd_patience = patience;
+        launch.settings.etcd_storage_classes = CLASSES.map(str::to_owned).to_vec();
         launch.start(&self.site)
     }
 

@@ -99,6 +99,7 @@ fn is_a_member_lost(
     let mut members = etcd.into_iter().flat_map(|etcd| &etcd.members);
     is_replacing
         || is_a_claim_left(cluster, objects, namespace)
+        || is_a_claim_misplaced(cluster, objects, namespace)
         || members.any(|member| {
             let claim = names::volume_of(&member.name);
             let claim = objects.get(&Key::new("PersistentVolumeClaim", namespace, &claim));
@@ -123,6 +124,23 @@ fn is_a_claim_left(
             let of = &claim["metadata"];
             of["deletionTimestamp"].is_null() && of["annotations"][names::KEEP_UNTIL].is_null()
         })
+    })
+}
+
+/// Whether the claim of a member is of another class than is wanted.
+fn is_a_claim_misplaced(
+    cluster: &TenantCluster,
+    objects: &BTreeMap<Key, Value>,
+    namespace: &str,
+) -> bool {
+    let Some(class) = &cluster.spec.etcd.storage.storage_class_name else {
+        return false;
+    };
+    (0..cluster.spec.etcd.replicas).any(|number| {
+        let claim = names::etcd_volume(number);
+        let claim = objects.get(&Key::new("PersistentVolumeClaim", namespace, &claim));
+        let its = claim.and_then(|claim| claim["spec"]["storageClassName"].as_str());
+        its.is_some_and(|its| its != class)
     })
 }
 

@@ -12,9 +12,40 @@ fn known(world: &mut World) -> &mut EtcdStatus {
     status.etcd.as_mut().unwrap()
 }
 
-/// etcd has as many members as are wanted; what was kept of others somebody deletes.
+/// etcd has as many members as are wanted, on volumes of the class that is wanted.
 pub(super) fn play(world: &mut World) {
-    let wanted = world.cluster.spec.etcd.replicas;
+    // Not where what is wanted is refused.
+    if is_misplaced(world) && members(world) == 3 {
+        become_as_many(world, 3);
+        world.settle();
+        assert_eq!(servers(world), 3);
+        assert_eq!(world.condition("Ready").0, "True");
+        move_all(world);
+    }
+    become_as_many(world, world.cluster.spec.etcd.replicas);
+}
+
+fn is_misplaced(world: &World) -> bool {
+    let claim = &world.objects[&Key::new("PersistentVolumeClaim", NS, "data-etcd-0")];
+    let class = &world.cluster.spec.etcd.storage.storage_class_name;
+    let is_another = |class: &String| claim["spec"]["storageClassName"] != class.as_str();
+    class.as_ref().is_some_and(is_another)
+}
+
+/// Their claims and the StatefulSet are made anew; names give UIDs here, so that members are who they were.
+fn move_all(world: &mut World) {
+    let etcd = world.cluster.status.as_mut().unwrap().etcd.take();
+    let is_moved = |key: &Key| {
+        key.kind == "PersistentVolumeClaim" || (key.kind == "StatefulSet" && key.name == "etcd")
+    };
+    world.objects.retain(|key, _| !is_moved(key));
+    world.settle();
+    world.cluster.status.as_mut().unwrap().etcd = etcd;
+    world.settle();
+}
+
+/// etcd has so many members; what was kept of others somebody deletes.
+fn become_as_many(world: &mut World, wanted: i32) {
     let Some(etcd) = world.cluster.status.as_mut().and_then(|s| s.etcd.as_mut()) else {
         return;
     };
@@ -144,4 +175,35 @@ fn last_member_keeps_its_pod_while_one_before_it_is_gone() {
     known(&mut world).members.remove(1);
     world.settle();
     assert_eq!(members(&world), json!(3), "pods are ended from the end on");
+}
+
+#[test]
+fn members_are_asked_on_while_one_that_is_to_stay_is_replaced() {
+    let mut world = ready(large());
+    known(&mut world).members[0].learner = true;
+    want(&mut world, 1);
+    assert_eq!((members(&world), servers(&world)), (json!(3), 3));
+    known(&mut world).members[0].learner = false;
+    world.settle();
+    assert_eq!((members(&world), servers(&world)), (json!(3), 1));
+}
+
+/// Whether it is one of three follows from its claim, so that it is known whatever was forgotten.
+#[test]
+fn single_member_is_one_of_three_while_its_claim_is_of_another_class() {
+    let mut world = ready(minimal());
+    world.settings.etcd_storage_classes = vec!["fast".to_owned()];
+    world.cluster.spec.etcd.storage.storage_class_name = Some("fast".to_owned());
+    want(&mut world, 1);
+    assert_eq!((members(&world), servers(&world)), (json!(3), 1));
+    let class = |world: &World, number: i32| {
+        let claim = Key::new("PersistentVolumeClaim", NS, &format!("data-etcd-{number}"));
+        world.objects[&claim]["spec"]["storageClassName"].clone()
+    };
+    let classes = [0, 1, 2].map(|number| class(&world, number));
+    assert_eq!(classes, ["standard", "fast", "fast"]);
+    play(&mut world);
+    world.settle();
+    assert_eq!((members(&world), servers(&world)), (json!(1), 1));
+    assert_eq!(class(&world, 0), "fast");
 }

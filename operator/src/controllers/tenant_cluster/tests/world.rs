@@ -551,6 +551,13 @@ impl World {
                     parent[field] = value;
                 }
             }
+            "PersistentVolumeClaim" if live["spec"]["storageClassName"].is_null() => {
+                let of_before = before.map(|live| live["spec"]["storageClassName"].clone());
+                live["spec"]["storageClassName"] = of_before.unwrap_or_else(|| json!("standard"));
+                if let Some(before) = before.filter(|live| live["status"].is_object()) {
+                    live["status"] = before["status"].clone();
+                }
+            }
             // What it holds is the volume's matter.
             "PersistentVolumeClaim" if before.is_some_and(|live| live["status"].is_object()) => {
                 live["status"] = before.map_or(Value::Null, |live| live["status"].clone());

@@ -26,7 +26,7 @@ impl World {
                 );
                 let since = self.last_removal.map(|last| self.now.duration_since(last));
                 let since = since.map_or(Duration::MAX, |since| Duration::try_from(since).unwrap());
-                if entry.seat >= self.wanted {
+                if entry.seat >= self.members() {
                     let is_calm = since >= Patience::default().shrinking;
                     let is_unasked = self.asked <= entry.seat;
                     if entry.learner || (is_calm && is_unasked && self.leader_seat() == 0) {
@@ -73,9 +73,12 @@ impl World {
                 assert!(!is_there, "{step:?}: it is there");
                 let seat = (0..3).find(|seat| url(*seat) == *peer_url).unwrap();
                 let is_known = self.recorded(seat).is_some();
-                assert!(seat < self.wanted || is_known, "{step:?}: it is not wanted");
+                assert!(
+                    seat < self.members() || is_known,
+                    "{step:?}: it is not wanted"
+                );
                 if self.recorded(seat).is_none() {
-                    let mut new = (0..self.wanted).filter(|seat| {
+                    let mut new = (0..self.members()).filter(|seat| {
                         let is_listed = self.list.iter().any(|entry| entry.seat == *seat);
                         !is_listed && self.recorded(*seat).is_none()
                     });
@@ -101,7 +104,7 @@ impl World {
                 member, claim_uid, ..
             } => {
                 let seat = seat(member);
-                assert!(seat >= self.wanted && self.recorded(seat).is_none());
+                assert!(seat >= self.members() && self.recorded(seat).is_none());
                 assert!(self.list.iter().all(|entry| entry.seat != seat));
                 assert_eq!(&self.volumes[seat].as_ref().unwrap().uid, claim_uid);
             }

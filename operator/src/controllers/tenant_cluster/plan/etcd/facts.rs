@@ -16,6 +16,7 @@ use super::sizes::{is_calm, is_unasked};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::etcd_replacement::comparison::{Comparison, compare};
 use crate::etcd_replacement::facts::{Claim, Facts, MEMBERS, Pod, Refusal, Seat, Set};
+use crate::etcd_replacement::number::is_misplaced;
 use crate::pod_failures;
 use crate::tenant_session::etcd::answers::Alarm;
 
@@ -66,7 +67,7 @@ fn is_one_misplaced(valid: &Validated, observed: &Observed) -> bool {
     };
     let mut wanted = SEATS.filter(|number| *number < valid.etcd.wanted);
     wanted.any(|number| match seat(valid, observed, number).claim {
-        Known::Known(claim) => claim.class.is_some_and(|its| its != *class),
+        Known::Known(claim) => is_misplaced(Some(class), &claim),
         Known::Absent | Known::Unknown { .. } => false,
     })
 }
@@ -149,28 +150,33 @@ fn seat(valid: &Validated, observed: &Observed, number: i32) -> Seat {
         Etcd::NotAsked => None,
         Etcd::Asked(answers) => answers.get(&name).and_then(|answer| answer.clone().ok()),
     };
-    let ns = observed.tenant_namespace();
-    let claim = observed.find("PersistentVolumeClaim", &ns, &names::etcd_volume(number));
     Seat {
         wanted: number < valid.etcd.wanted,
         peer_url: names::etcd_peer_url(number),
-        claim: claim.and_then(|claim| match text(claim, "/metadata/uid") {
-            Some(uid) => Known::Known(Claim {
-                uid: uid.to_owned(),
-                terminating: !claim["metadata"]["deletionTimestamp"].is_null(),
-                volume: text(claim, "/spec/volumeName").map(str::to_owned),
-                created: time(claim, "/metadata/creationTimestamp"),
-                class: text(claim, "/spec/storageClassName").map(str::to_owned),
-                kept: !claim["metadata"]["annotations"][names::KEEP_UNTIL].is_null(),
-            }),
-            None => Known::Unknown {
-                why: "the claim has no UID",
-            },
-        }),
+        claim: claim(observed, number),
         pod: pod(observed, &name),
         answer,
         name,
     }
+}
+
+/// The claim of a member.
+pub(super) fn claim(observed: &Observed, number: i32) -> Known<Claim> {
+    let ns = observed.tenant_namespace();
+    let claim = observed.find("PersistentVolumeClaim", &ns, &names::etcd_volume(number));
+    claim.and_then(|claim| match text(claim, "/metadata/uid") {
+        Some(uid) => Known::Known(Claim {
+            uid: uid.to_owned(),
+            terminating: !claim["metadata"]["deletionTimestamp"].is_null(),
+            volume: text(claim, "/spec/volumeName").map(str::to_owned),
+            created: time(claim, "/metadata/creationTimestamp"),
+            class: text(claim, "/spec/storageClassName").map(str::to_owned),
+            kept: !claim["metadata"]["annotations"][names::KEEP_UNTIL].is_null(),
+        }),
+        None => Known::Unknown {
+            why: "the claim has no UID",
+        },
+    })
 }
 
 pub(super) fn pod(observed: &Observed, name: &str) -> Known<Pod> {

@@ -10,14 +10,20 @@ use tenant_cp::rollout::template;
 use tenant_cp::validate::validated::Etcd;
 use tenant_cp::{Validated, names};
 
+use super::facts;
 use super::identity::{SEATS, identity, told_to_members};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::plan::types::Target;
+use crate::etcd_replacement::number;
 
 /// The tenant cluster with the numbers of members that there are, are to be, and are asked now.
 pub(in super::super) fn as_it_is(valid: Validated, observed: &Observed) -> Validated {
-    let wanted = valid.etcd.wanted;
     let known = identity(observed).map(|known| known.members.as_slice());
+    let wanted = match known.unwrap_or_default() {
+        _ if is_restoring(observed) => valid.etcd.wanted,
+        [] => valid.etcd.wanted,
+        _ => while_it_moves(&valid, observed),
+    };
     let (replicas, servers) = match known.unwrap_or_default() {
         // Members that know each other from their start would be another cluster than those of another number.
         [] => match begun_with(observed) {
@@ -36,10 +42,20 @@ pub(in super::super) fn as_it_is(valid: Validated, observed: &Observed) -> Valid
     };
     let etcd = Etcd {
         replicas,
+        wanted,
         servers,
         ..valid.etcd
     };
     Validated { etcd, ..valid }
+}
+
+/// A single member is one of three while it moves to another class of volumes.
+fn while_it_moves(valid: &Validated, observed: &Observed) -> i32 {
+    let asked_for = valid.etcd.wanted;
+    let class = valid.etcd.storage_class_name.as_ref();
+    let members = usize::try_from(asked_for).unwrap_or(0);
+    let members = number::wanted(members, class, &facts::claim(observed, 0));
+    i32::try_from(members).unwrap_or(asked_for)
 }
 
 fn is_restoring(observed: &Observed) -> bool {
@@ -76,9 +92,26 @@ fn servers(wanted: i32, known: &[EtcdMemberStatus], observed: &Observed) -> i32 
         Some(asked) if asked < wanted && !are_enough(known.iter().filter(votes).count()) => {
             asked.max(1)
         }
+        // Those that are to go are what serves.
+        Some(asked) if asked > wanted && !stay(wanted, known, observed) => asked,
         None if !are_enough(known.len()) => 1,
         Some(_) | None => wanted,
     }
+}
+
+/// Whether all that are wanted vote, and on the claims that the status knows.
+fn stay(wanted: i32, known: &[EtcdMemberStatus], observed: &Observed) -> bool {
+    let replacing = identity(observed).and_then(|known| known.replacing.as_ref());
+    (0..wanted).all(|number| {
+        let name = names::etcd_member(number);
+        let member = known.iter().find(|member| member.name == name);
+        let votes = member.filter(|member| member.started && !member.learner);
+        let is_replaced = replacing.is_some_and(|replacing| replacing.member == name);
+        let claim = facts::claim(observed, number);
+        let claim = claim.there().filter(|claim| !claim.terminating);
+        let its = votes.zip(claim);
+        !is_replaced && its.is_some_and(|(member, claim)| member.volume_uid == claim.uid)
+    })
 }
 
 /// How many members the kube-apiservers ask that are made now.
