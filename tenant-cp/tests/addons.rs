@@ -216,7 +216,11 @@ fn arguments(daemon_set: &Value) -> Vec<&str> {
 #[test]
 fn agents_elsewhere_dial_the_endpoint_and_those_inside_do_not_depend_on_it() {
     let (v, inside) = published(EndpointType::LoadBalancer, "203.0.113.7");
-    let find = |name: &str| inside.iter().find(|object| object.name == name).unwrap();
+    let find = |name: &str| {
+        let mut all = inside.iter();
+        all.find(|object| object.name == name && object.kind == "DaemonSet")
+            .unwrap()
+    };
     let far = &find("konnectivity-agent-elsewhere").value;
     let said = arguments(far);
     assert!(

@@ -94,7 +94,7 @@ fn konnectivity_is_reached_by_workers_and_from_the_configured_ranges_of_hosts_al
 #[test]
 fn konnectivity_that_is_published_is_reached_from_anywhere_as_the_api_is() {
     let mut v = minimal();
-    v.endpoint.type_ = api::tenant_cluster::EndpointType::LoadBalancer;
+    v.endpoint.type_ = EndpointType::LoadBalancer;
     v.endpoint.konnectivity_port = Some(443);
     let spec = policy(&v, &Settings::default(), "control-plane").unwrap();
     let open = |port: i32| json!({ "ports": [{ "protocol": "TCP", "port": port }] });

@@ -133,6 +133,14 @@ impl Addon for Konnectivity {
     fn workload(&self) -> Option<Key> {
         Some(Key::new("DaemonSet", NAMESPACE, AGENT))
     }
+
+    /// Where all nodes are elsewhere, the first one has no pods.
+    fn workloads(&self, v: &Validated) -> Vec<Key> {
+        let key = |name: &str| Key::new("DaemonSet", NAMESPACE, name);
+        let published = v.endpoint.konnectivity_port;
+        let elsewhere = published.map(|_| key(AGENT_ELSEWHERE));
+        [key(AGENT)].into_iter().chain(elsewhere).collect()
+    }
 }
 
 /// Where agents elsewhere dial; none where konnectivity is not published.
