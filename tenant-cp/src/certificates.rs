@@ -9,7 +9,7 @@
 //! [`small_authorities`] are made anew: nobody but the two ends of one connection knows each.
 
 mod etcd_identity;
-mod secrets;
+pub(crate) mod secrets;
 mod wants;
 
 pub use etcd_identity::{EtcdIdentity, EtcdMember, InitialClusterState};

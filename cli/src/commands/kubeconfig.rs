@@ -182,10 +182,10 @@ mod tests {
         let path = folder.path().join("kube/config");
         replace(&path, "a").unwrap();
         replace(&path, "b").unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "b");
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "b");
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let files = std::fs::read_dir(path.parent().unwrap()).unwrap();
+        let files = fs::read_dir(path.parent().unwrap()).unwrap();
         assert_eq!(files.count(), 1);
     }
 
@@ -194,10 +194,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("demo.kubeconfig");
         write(&path, "a").unwrap();
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let failure = write(&path, "b").unwrap_err();
         assert!(failure.mend.contains("--file"), "{failure}");
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "a");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a");
     }
 }

@@ -130,7 +130,7 @@ with_backups! {
         SpaceLow: Person, "Delete what is not needed, or raise `spec.etcd.storage.size` (and `quotaBackendBytes`), before it is full.";
         /// The disk of a member of etcd is slow, and what the tenant cluster writes waits for it.
         /// Cause: A StorageClass on slow or shared disks, a limit of the volume's throughput, or something else that writes on the same disk; a disk that is about to fail.
-        SlowDisk: Person, "Look at the volume, its node and who else writes there; take a faster StorageClass. One of three whose disk alone is slow does not lead, and is replaced after half an hour.";
+        SlowDisk: Person, "Look at the volume, its node and who else writes there; take a faster class: `spec.etcd.storage.storageClassName`. One of three whose disk alone is slow does not lead, and is replaced after half an hour.";
         /// Files of etcd's database are written anew without what is free in them.
         Defragmenting: Waiting, "Nothing; it takes seconds for each member.";
         /// etcd's database was full, and takes writes again.

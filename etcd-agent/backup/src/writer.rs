@@ -123,7 +123,7 @@ impl<S: Store> Writer<S> {
     ///
     /// # Errors
     /// [`StoreError`], of one try.
-    pub(crate) async fn keep(
+    pub(crate) async fn put_whole(
         &self,
         name: Name,
         bytes: Bytes,

@@ -177,6 +177,9 @@ fn hasty() -> Patience {
 /// Bytes of a value that one member reads back otherwise than they were written.
 const BYTES: usize = 96;
 
+/// Revisions after which a page of the database has no room any more.
+const AFTERWARDS: i64 = 300;
+
 /// What becomes of a member once bits of its volume have flipped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Then {
@@ -198,6 +201,17 @@ async fn is_replaced_for_its_data(prefix: &str, directory: &str, then: Then) -> 
     put_flood(&clients[0], 0, BYTES).await?;
     let writer = stage.writer().await?;
     let claim = &before.members[VICTIM].volume_uid;
+    // The page that has it is written anew as long as there is room beside it, and what flips in a page of before is
+    // nobody's.
+    let put = etcd::status(&clients[VICTIM]).await?.revision;
+    let rested = async || {
+        let now = etcd::status(&clients[VICTIM]).await?.revision;
+        anyhow::Ok(match now - put > AFTERWARDS {
+            true => Ok(()),
+            false => Err(format!("{} revisions", now - put)),
+        })
+    };
+    ask_until("a page at rest", PATIENCE, rested).await?;
     // It is in the database a moment after it is in the log.
     let flip = || async {
         let flipped = stage.members.flip(claim, directory, &[7; BYTES])?;

@@ -16,7 +16,7 @@ use pki::{AuthorityProblem, Reason, Want};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use crate::certificates::{SecretData, read_store};
+use crate::certificates::secrets::{SecretData, read_store};
 use crate::generations::of_authority;
 use crate::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 
@@ -357,7 +357,7 @@ mod tests {
         later.spec.version = "1.35.5".to_owned();
         let after = of(&later, &secrets);
         assert!(after.keys == before.keys && after.whole != before.whole);
-        let mut turned = secrets.clone();
+        let mut turned = secrets;
         turned.insert("client-ca-g2".to_owned(), pair(&authority("client-ca")));
         let after = of(&cluster(), &turned);
         assert!(after.keys != before.keys && after.whole != before.whole);

@@ -35,7 +35,9 @@ impl<S: Store> Engine<S> {
         let is_there = match self.writer.sealed(&header, identity.bytes()) {
             Ok(bytes) => {
                 let object = Name::Identity(name);
-                self.writer.keep(object, bytes, identity.bytes()).await?
+                self.writer
+                    .put_whole(object, bytes, identity.bytes())
+                    .await?
             }
             Err(error) => {
                 tracing::error!("{error}");

@@ -1,6 +1,7 @@
 //! The tenant cluster's identity beside its backup.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use backup::reader::ReadError;
@@ -31,6 +32,9 @@ async fn opened<S: Store>(
         .await
 }
 
+/// What happens to the file of an identity.
+type Harm = fn(&std::path::Path) -> std::io::Result<()>;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn identity_is_kept_beside_the_one_before_and_the_recovery_key_alone_opens_both() -> Result<()>
 {
@@ -44,7 +48,10 @@ async fn identity_is_kept_beside_the_one_before_and_the_recovery_key_alone_opens
         .await?;
     assert_eq!(running.progress.borrow().identity, None);
     let mut names = vec![];
-    for (sealed_ms, document) in [(1_000, b"the keys"), (2_000, b"new keys")] {
+    // A snapshot is there that was taken before either of them, so both are needed.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
+    let now = u64::try_from(now)?;
+    for (sealed_ms, document) in [(now, b"the keys"), (now + 1, b"new keys")] {
         let sealed = world.sealed(sealed_ms, document)?;
         names.push(sealed.name());
         told.send_replace(Some(sealed));
@@ -79,7 +86,7 @@ async fn identity_that_is_damaged_or_deleted_comes_back_and_one_of_another_proce
         Name::Identity(sealed.name())
     );
     let path = world.folder.join(&key);
-    let ways: [(&str, fn(&std::path::Path) -> std::io::Result<()>); 4] = [
+    let ways: [(&str, Harm); 4] = [
         ("cut off", |path| std::fs::write(path, b"COVEYBK\n")),
         ("another's", |path| {
             let mut bytes = std::fs::read(path)?;

@@ -58,6 +58,7 @@ fn identity_is_sealed_before_the_process_is_there_and_at_rest_never_again() {
 fn key_that_is_turned_is_sealed_at_once_and_all_else_five_minutes_after_the_one_before() {
     let mut world = World::new(bucket());
     world.settle();
+    world.now += SignedDuration::from_secs(1);
     let turned = ("client-ca-g2".to_owned(), authority("client-ca"));
     world.observed.secrets.extend([turned]);
     let before = sealed(&world);
