@@ -38,6 +38,8 @@ pub const FINALIZER: &str = "covey.dev/tenant-cluster";
 
 /// Label: name of the NodePool, on its Machines and on everything that belongs to one of them.
 pub const LABEL_NODE_POOL: &str = "covey.dev/node-pool";
+/// Label of nodes: `true` on those of machines that are not in the management cluster's network.
+pub const LABEL_ELSEWHERE: &str = "covey.dev/elsewhere";
 /// Label: name of the Machine, on its virtual machine, the pod of that and its Secrets.
 pub const LABEL_MACHINE: &str = "covey.dev/machine";
 /// Selects what does not belong to a Machine: what machines boot with is none of the control plane's

@@ -237,6 +237,8 @@ fn default_replicas() -> i32 {
     validation = Rule::new("self.type == 'LoadBalancer' || !has(self.sourceRanges) || self.sourceRanges.size() == 0").field_path(".sourceRanges").message("endpoint.sourceRanges is for endpoint.type LoadBalancer only; remove it or change the type"),
     validation = Rule::new("self.type != 'ClusterIP' || !has(self.externalTrafficPolicy)").field_path(".externalTrafficPolicy").message("endpoint.externalTrafficPolicy is for endpoint.type NodePort and LoadBalancer only; remove it or change the type"),
     validation = Rule::new("self.type == 'LoadBalancer' || !has(self.allocateLoadBalancerNodePorts)").field_path(".allocateLoadBalancerNodePorts").message("endpoint.allocateLoadBalancerNodePorts is for endpoint.type LoadBalancer only; remove it or change the type"),
+    validation = Rule::new("self.type != 'ClusterIP' || !has(self.konnectivityPort)").field_path(".konnectivityPort").message("endpoint.konnectivityPort is for endpoint.type NodePort and LoadBalancer only; remove it or change the type"),
+    validation = Rule::new("!has(self.konnectivityPort) || self.konnectivityPort != (has(self.port) ? self.port : 6443)").field_path(".konnectivityPort").message("endpoint.konnectivityPort is the port of the API; choose another one"),
     validation = Rule::new("has(self.loadBalancerClass) == has(oldSelf.loadBalancerClass) && (!has(self.loadBalancerClass) || self.loadBalancerClass == oldSelf.loadBalancerClass)").field_path(".loadBalancerClass").message("endpoint.loadBalancerClass cannot be added, changed or removed later (Kubernetes does not allow it on a Service); create a new tenant cluster")
 )]
 pub struct Endpoint {
@@ -258,6 +260,14 @@ pub struct Endpoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<i32>,
+
+    /// Port at which konnectivity is published beside the API, by the same Service; for `NodePort` the port on every
+    /// node. For nodes that are not in the management cluster's network (Hosts): their agents dial host and this port,
+    /// and where the host is an IP address the Service `kubernetes` inside leads to it. For `NodePort` and
+    /// `LoadBalancer`. Default: none, konnectivity is reached inside the management cluster only. Example: 8132.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub konnectivity_port: Option<i32>,
 
     /// Further names and addresses for the serving certificate, at most 32; `*` may stand for the
     /// first part of a name. Default: none beyond host and Service.

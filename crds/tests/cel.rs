@@ -120,6 +120,21 @@ fn refused() -> Vec<Case> {
              or change the type",
         ),
         create(
+            endpoint(&json!({"konnectivityPort": 8132})),
+            "endpoint.konnectivityPort is for endpoint.type NodePort and LoadBalancer only; remove it or \
+             change the type",
+        ),
+        create(
+            endpoint(&json!({"type": "LoadBalancer", "konnectivityPort": 6443})),
+            "endpoint.konnectivityPort is the port of the API; choose another one",
+        ),
+        create(
+            endpoint(
+                &json!({"type": "NodePort", "host": "x", "port": 31443, "konnectivityPort": 31443}),
+            ),
+            "endpoint.konnectivityPort is the port of the API; choose another one",
+        ),
+        create(
             tc(&json!({"etcd": {"replicas": 2}})),
             "etcd.replicas must be 1 or 3",
         ),
@@ -221,6 +236,10 @@ fn what_is_right_is_let_through() {
             endpoint(
                 &json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "allocateLoadBalancerNodePorts": false}),
             ),
+        ),
+        (
+            None,
+            endpoint(&json!({"type": "LoadBalancer", "port": 443, "konnectivityPort": 6443})),
         ),
         (
             None,

@@ -7,6 +7,7 @@ mod fixtures;
 
 use std::process::Command;
 
+use api::tenant_cluster::EndpointType;
 use fixtures::{TRUST, addresses, minimal, validated};
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
@@ -191,6 +192,145 @@ fn agents_token_is_for_the_servers_alone_and_their_authority_is_konnectivitys() 
         assert!(args.as_array().unwrap().contains(&json!(flag)), "{flag}");
     }
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+}
+
+/// A tenant cluster with nodes elsewhere, and what is inside it.
+fn published(type_: EndpointType, host: &str) -> (Validated, Vec<Object>) {
+    let mut v = minimal();
+    v.endpoint.type_ = type_;
+    v.endpoint.konnectivity_port = Some(31132);
+    let inside = tenant_objects::wanted(&v, &Settings::default(), &addresses(host), TRUST);
+    (v, inside)
+}
+
+fn arguments(daemon_set: &Value) -> Vec<&str> {
+    let arguments = &daemon_set["spec"]["template"]["spec"]["containers"][0]["args"];
+    arguments
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+#[test]
+fn agents_elsewhere_dial_the_endpoint_and_those_inside_do_not_depend_on_it() {
+    let (v, inside) = published(EndpointType::LoadBalancer, "203.0.113.7");
+    let find = |name: &str| {
+        let mut all = inside.iter();
+        all.find(|object| object.name == name && object.kind == "DaemonSet")
+            .unwrap()
+    };
+    let far = &find("konnectivity-agent-elsewhere").value;
+    let said = arguments(far);
+    assert!(
+        said.contains(&"--proxy-server-host=203.0.113.7"),
+        "{said:?}"
+    );
+    assert!(said.contains(&"--proxy-server-port=31132"), "{said:?}");
+    let pod = &far["spec"]["template"]["spec"];
+    assert_eq!(
+        pod["nodeSelector"],
+        json!({ "kubernetes.io/os": "linux", "covey.dev/elsewhere": "true" })
+    );
+    let near = &find("konnectivity-agent").value;
+    let said = arguments(near);
+    assert!(said.contains(&"--proxy-server-host=10.96.0.18"), "{said:?}");
+    assert!(said.contains(&"--proxy-server-port=8132"), "{said:?}");
+    let terms = &near["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    assert_eq!(
+        terms["nodeSelectorTerms"][0]["matchExpressions"],
+        json!([{ "key": "covey.dev/elsewhere", "operator": "DoesNotExist" }])
+    );
+    // What they see is in the servers' certificate.
+    let wants =
+        tenant_cp::certificates::wants(&v, &Settings::default(), Some(&addresses("203.0.113.7")));
+    let server = wants
+        .iter()
+        .find(|want| want.name == "konnectivity-server")
+        .unwrap();
+    let outside: std::net::IpAddr = "203.0.113.7".parse().unwrap();
+    assert!(server.addresses.contains(&outside), "{server:?}");
+    let named = tenant_cp::certificates::wants(
+        &v,
+        &Settings::default(),
+        Some(&addresses("demo.example.com")),
+    );
+    let server = named
+        .iter()
+        .find(|want| want.name == "konnectivity-server")
+        .unwrap();
+    assert!(
+        server.dns_names.contains(&"demo.example.com".to_owned()),
+        "{server:?}"
+    );
+    // Nobody else has a second one.
+    let plain = bootstrap(&minimal());
+    assert!(
+        !plain
+            .iter()
+            .any(|object| object.name == "konnectivity-agent-elsewhere")
+    );
+}
+
+#[test]
+fn konnectivity_is_published_by_the_service_of_the_api() {
+    let port = |type_: EndpointType| {
+        let (v, _) = published(type_, "203.0.113.7");
+        let services = management_objects::base(&v, &Settings::default());
+        let service = services
+            .into_iter()
+            .find(|object| object.name == "control-plane");
+        service.unwrap().value["spec"]["ports"][1].clone()
+    };
+    let wanted = |port: i32| json!({ "name": "konnectivity", "protocol": "TCP", "port": port, "targetPort": 8132 });
+    assert_eq!(port(EndpointType::LoadBalancer), wanted(31132));
+    let mut of_nodes = wanted(8132);
+    of_nodes["nodePort"] = json!(31132);
+    assert_eq!(port(EndpointType::NodePort), of_nodes);
+    assert_eq!(port(EndpointType::ClusterIP), Value::Null);
+}
+
+#[test]
+fn service_kubernetes_leads_where_nodes_elsewhere_reach_it_if_that_is_an_address() {
+    let leads = |host: &str, is_published: bool| {
+        let mut v = minimal();
+        v.endpoint.type_ = EndpointType::LoadBalancer;
+        v.endpoint.konnectivity_port = Some(8132).filter(|_| is_published);
+        let mut given = addresses(host);
+        given.endpoint.as_mut().unwrap().port = 443;
+        let inside = tenant_objects::wanted(&v, &Settings::default(), &given, TRUST);
+        let find = |kind: &str| {
+            let mut all = inside.iter();
+            all.find(|o| o.name == "kubernetes" && o.value["kind"] == kind)
+                .unwrap()
+                .value
+                .clone()
+        };
+        let (slice, old) = (find("EndpointSlice"), find("Endpoints"));
+        let address = &slice["endpoints"][0]["addresses"][0];
+        assert_eq!(*address, old["subsets"][0]["addresses"][0]["ip"]);
+        assert_eq!(
+            slice["ports"][0]["port"],
+            old["subsets"][0]["ports"][0]["port"]
+        );
+        format!(
+            "{} {}",
+            address.as_str().unwrap(),
+            slice["ports"][0]["port"]
+        )
+    };
+    assert_eq!(leads("203.0.113.7", true), "203.0.113.7 443");
+    assert_eq!(leads("203.0.113.7", false), "10.96.0.17 6443");
+    // A name is no address; the type of the slice is IPv4 for good; and these are refused there.
+    for host in [
+        "demo.example.com",
+        "2001:db8::7",
+        "127.0.0.1",
+        "169.254.1.1",
+    ] {
+        assert_eq!(leads(host, true), "10.96.0.17 6443", "{host}");
+    }
 }
 
 #[test]

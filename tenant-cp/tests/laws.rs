@@ -4,6 +4,7 @@ mod fixtures;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::tenant_cluster::EndpointType;
 use fixtures::{TRUST, addresses, any_addresses, limits, minimal, objects, offer, validated};
 use kit_objects::object::Object;
 use proptest::prelude::*;
@@ -328,6 +329,8 @@ fn operator_may_write_exactly_what_gives_nobody_rights() {
     let mut v = minimal();
     v.storage = Some(offer());
     v.autoscaler = Some(limits());
+    v.endpoint.type_ = EndpointType::LoadBalancer;
+    v.endpoint.konnectivity_port = Some(8132);
     let settings = Settings {
         storage: offer(),
         ..Settings::default()

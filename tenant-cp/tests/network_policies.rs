@@ -91,6 +91,16 @@ fn konnectivity_is_reached_by_workers_and_from_the_configured_ranges_of_hosts_al
     assert_eq!(agents(&settings), [workers, hosts]);
 }
 
+#[test]
+fn konnectivity_that_is_published_is_reached_from_anywhere_as_the_api_is() {
+    let mut v = minimal();
+    v.endpoint.type_ = EndpointType::LoadBalancer;
+    v.endpoint.konnectivity_port = Some(443);
+    let spec = policy(&v, &Settings::default(), "control-plane").unwrap();
+    let open = |port: i32| json!({ "ports": [{ "protocol": "TCP", "port": port }] });
+    assert_eq!(spec["ingress"], json!([open(6443), open(8132)]));
+}
+
 /// They listen on loopback, and have keys that sign who is who.
 #[test]
 fn controllers_reach_their_api_and_nothing_else_and_are_reached_by_nobody() {

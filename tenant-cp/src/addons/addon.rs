@@ -185,10 +185,17 @@ pub trait Addon: Debug + Send + Sync {
         self.manifests(inputs)
     }
 
-    /// The one object inside the tenant cluster whose pods say whether it works: a Deployment or a
-    /// DaemonSet. Default: its pods are not inside.
+    /// The object inside the tenant cluster whose pods say whether it works, there whenever the addon is: a
+    /// Deployment or a DaemonSet. Default: its pods are not inside.
     fn workload(&self) -> Option<Key> {
         None
+    }
+
+    /// Such objects where its nodes do not all have the same one: together they say whether it works. Default:
+    /// [`Self::workload`].
+    fn workloads(&self, v: &Validated) -> Vec<Key> {
+        let _ = v;
+        self.workload().into_iter().collect()
     }
 
     /// Whether it has something to do only once there are nodes. Default: yes.

@@ -1,11 +1,16 @@
 //! Konnectivity's agents: one on every node, which dials every server of the control plane.
 //!
+//! Nodes elsewhere have a DaemonSet of their own, whose agents dial the endpoint.
+//!
 //! A DaemonSet on the node's own network, because the tunnel has to be there before the pod network
 //! is, has to outlive any one node, and what is for a node goes through the agent on that node.
 //! Flags are those of apiserver-network-proxy v0.34.0, `cmd/agent/app/options`.
 //! Invariant: an agent shows a token that is good for konnectivity's servers only, and believes only
 //! servers of konnectivity's own authority.
 
+use std::net::IpAddr;
+
+use api::names::LABEL_ELSEWHERE;
 use api::tenant_cluster::Addons;
 use api::{ConditionType, TenantCluster};
 use kit_objects::kinds;
@@ -30,6 +35,8 @@ use crate::settings::Settings;
 use crate::validate::validated::Validated;
 
 const NAMESPACE: &str = "kube-system";
+/// DaemonSet of the agents on nodes that are not in the management cluster's network.
+const AGENT_ELSEWHERE: &str = "konnectivity-agent-elsewhere";
 /// ConfigMap with the authority of the servers.
 const AUTHORITY: &str = "konnectivity-ca";
 /// Client certificate of the servers.
@@ -69,7 +76,7 @@ impl Addon for Konnectivity {
         };
         vec![
             adapter::authority(settings, names::KONNECTIVITY_AUTHORITY),
-            server(v, settings, address),
+            server(v, settings, address, published(v, addresses)),
             adapter::certificate(settings, CLIENT, names::KONNECTIVITY_USER),
         ]
     }
@@ -116,17 +123,43 @@ impl Addon for Konnectivity {
     }
 
     fn manifests(&self, inputs: &Inputs<'_>) -> Vec<Value> {
-        manifests(inputs)
+        manifests(inputs, inputs.v.endpoint.konnectivity_port)
+    }
+
+    fn every_manifest(&self, inputs: &Inputs<'_>) -> Vec<Value> {
+        manifests(inputs, Some(names::KONNECTIVITY_PORT))
     }
 
     fn workload(&self) -> Option<Key> {
         Some(Key::new("DaemonSet", NAMESPACE, AGENT))
     }
+
+    /// Where all nodes are elsewhere, the first one has no pods.
+    fn workloads(&self, v: &Validated) -> Vec<Key> {
+        let key = |name: &str| Key::new("DaemonSet", NAMESPACE, name);
+        let published = v.endpoint.konnectivity_port;
+        let elsewhere = published.map(|_| key(AGENT_ELSEWHERE));
+        [key(AGENT)].into_iter().chain(elsewhere).collect()
+    }
+}
+
+/// Where agents elsewhere dial; none where konnectivity is not published.
+fn published<'a>(v: &Validated, addresses: Option<&'a Addresses>) -> Option<&'a str> {
+    v.endpoint.konnectivity_port?;
+    Some(addresses?.endpoint.as_ref()?.host.as_str())
 }
 
 /// The certificate that agents see: every name under which they may reach the servers' Service.
-fn server(v: &Validated, settings: &Settings, address: std::net::IpAddr) -> Want {
+fn server(v: &Validated, settings: &Settings, address: IpAddr, published: Option<&str>) -> Want {
     let (service, ns) = (names::KONNECTIVITY, &v.tenant_namespace);
+    let outside = published.map(|host| host.parse::<IpAddr>().map_err(|_| host.to_owned()));
+    let mut addresses = vec![address];
+    addresses.extend(
+        outside
+            .clone()
+            .and_then(Result::ok)
+            .filter(|outside| *outside != address),
+    );
     Want {
         signer: Signer::By(names::KONNECTIVITY_AUTHORITY.to_owned()),
         server: true,
@@ -136,8 +169,11 @@ fn server(v: &Validated, settings: &Settings, address: std::net::IpAddr) -> Want
             format!("{service}.{ns}"),
             format!("{service}.{ns}.svc"),
             format!("{service}.{ns}.svc.cluster.local"),
-        ],
-        addresses: vec![address],
+        ]
+        .into_iter()
+        .chain(outside.and_then(Result::err))
+        .collect(),
+        addresses,
         ..adapter::certificate(
             settings,
             names::KONNECTIVITY_SERVER,
@@ -146,7 +182,7 @@ fn server(v: &Validated, settings: &Settings, address: std::net::IpAddr) -> Want
     }
 }
 
-fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
+fn manifests(inputs: &Inputs<'_>, published: Option<i32>) -> Vec<Value> {
     let server = json!({ "apiGroup": RBAC, "kind": "User", "name": names::KONNECTIVITY_USER });
     let mut manifests = vec![
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": LEASES } }),
@@ -168,13 +204,34 @@ fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
         return manifests;
     };
     let files = json!({ "ca.crt": authority });
-    let pods = NodePods {
+    manifests.push(config_map(NAMESPACE, AUTHORITY, &files));
+    let inside = container(inputs, &address.to_string(), names::KONNECTIVITY_PORT);
+    let mut agents = agents(AGENT, &inside, &files);
+    if let Some(port) = published {
+        // Inside they do not depend on what publishes the endpoint.
+        agents["spec"]["template"]["spec"]["affinity"] = json!({ "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [{
+                "matchExpressions": [{ "key": LABEL_ELSEWHERE, "operator": "DoesNotExist" }],
+            }]},
+        }});
+        let outside = container(inputs, &inputs.endpoint.host, port);
+        let mut outside = self::agents(AGENT_ELSEWHERE, &outside, &files);
+        outside["spec"]["template"]["spec"]["nodeSelector"][LABEL_ELSEWHERE] = json!("true");
+        manifests.push(outside);
+    }
+    manifests.push(agents);
+    manifests
+}
+
+/// One on each node.
+fn agents(name: &str, container: &Value, files: &Value) -> Value {
+    daemon_set(&NodePods {
         namespace: NAMESPACE,
-        name: AGENT,
-        label: ("k8s-app", AGENT),
-        annotations: files_annotation(&files),
+        name,
+        label: ("k8s-app", name),
+        annotations: files_annotation(files),
         spec: json!({
-            "containers": [container(inputs, &address.to_string())],
+            "containers": [container],
             "securityContext": {
                 "fsGroup": 65532, "runAsGroup": 65532, "runAsNonRoot": true, "runAsUser": 65532,
                 "seccompProfile": { "type": "RuntimeDefault" },
@@ -189,10 +246,7 @@ fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
                 }}]}},
             ],
         }),
-    };
-    manifests.push(config_map(NAMESPACE, AUTHORITY, &files));
-    manifests.push(daemon_set(&pods));
-    manifests
+    })
 }
 
 /// Role and binding for the Leases by which servers are counted.
@@ -213,7 +267,7 @@ fn leases(name: &str, verbs: &[&str], subject: &Value) -> [Value; 2] {
     ]
 }
 
-fn container(inputs: &Inputs<'_>, address: &str) -> Value {
+fn container(inputs: &Inputs<'_>, host: &str, port: i32) -> Value {
     let mut variables = vec![json!({
         "name": "NODE_ADDRESS", "valueFrom": { "fieldRef": { "fieldPath": "status.hostIP" } },
     })];
@@ -241,8 +295,8 @@ fn container(inputs: &Inputs<'_>, address: &str) -> Value {
         ("keepalive-time", "40s".to_owned()),
         ("lease-label", LEASE_LABEL.to_owned()),
         ("lease-namespace", LEASES.to_owned()),
-        ("proxy-server-host", address.to_owned()),
-        ("proxy-server-port", names::KONNECTIVITY_PORT.to_string()),
+        ("proxy-server-host", host.to_owned()),
+        ("proxy-server-port", port.to_string()),
         (
             "service-account-token-path",
             "/var/run/secrets/konnectivity/token".to_owned(),

@@ -58,15 +58,17 @@ fn control_plane(v: &Validated) -> Object {
     let node_port = endpoint
         .port
         .filter(|_| endpoint.type_ == EndpointType::NodePort);
+    let mut ports = vec![ServicePort {
+        node_port,
+        ..service_port("https", port(v), names::API_PORT)
+    }];
+    ports.extend(agents(v));
     Object::new(&Service {
         metadata,
         spec: Some(ServiceSpec {
             type_: Some(endpoint.type_.as_str().to_owned()),
             selector: Some(selector(names::CONTROL_PLANE)),
-            ports: Some(vec![ServicePort {
-                node_port,
-                ..service_port("https", port(v), names::API_PORT)
-            }]),
+            ports: Some(ports),
             external_traffic_policy: endpoint
                 .external_traffic_policy
                 .filter(|_| endpoint.type_ != EndpointType::ClusterIP)
@@ -81,9 +83,28 @@ fn control_plane(v: &Validated) -> Object {
     })
 }
 
+/// Where agents dial that are not in the management cluster's network. Only pods that are ready get them, as it is with
+/// the API, so a new pod has tunnels there some seconds after its first requests.
+fn agents(v: &Validated) -> Option<ServicePort> {
+    let (published, target) = (v.endpoint.konnectivity_port?, names::KONNECTIVITY_PORT);
+    let is_of_nodes = match v.endpoint.type_ {
+        EndpointType::ClusterIP => return None,
+        EndpointType::NodePort => true,
+        EndpointType::LoadBalancer => false,
+    };
+    let port = match is_of_nodes {
+        true => target,
+        false => published,
+    };
+    Some(ServicePort {
+        node_port: Some(published).filter(|_| is_of_nodes),
+        ..service_port("konnectivity", port, target)
+    })
+}
+
 /// Where konnectivity's agents dial. It leads to pods that are not ready too, so that a new pod has
 /// its tunnels before it gets requests; and it has an address inside the management cluster only,
-/// because that is where the agents are: machines of KubeVirt are in its pod network.
+/// because that is where the agents are: machines of KubeVirt are in its pod network. Others dial [`agents`].
 fn konnectivity(v: &Validated) -> Object {
     let port = names::KONNECTIVITY_PORT;
     Object::new(&Service {

@@ -44,7 +44,7 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
         generation: tc.metadata.generation.unwrap_or_default(),
         version,
         replicas: control_plane.replicas,
-        endpoint: endpoint(&control_plane.endpoint),
+        endpoint: endpoint(&control_plane.endpoint, spec.addons.konnectivity.enabled),
         api_server: component(
             &control_plane.api_server,
             &defaults.api_server,
@@ -140,11 +140,14 @@ fn autoscaler(autoscaler: &Autoscaler) -> Option<Autoscaler> {
     autoscaler.enabled.then(|| autoscaler.clone())
 }
 
-fn endpoint(endpoint: &api::tenant_cluster::Endpoint) -> Endpoint {
+fn endpoint(endpoint: &api::tenant_cluster::Endpoint, has_konnectivity: bool) -> Endpoint {
     Endpoint {
         type_: endpoint.type_,
         host: endpoint.host.clone(),
         port: endpoint.port,
+        konnectivity_port: endpoint.konnectivity_port.filter(|_| {
+            has_konnectivity && endpoint.type_ != api::tenant_cluster::EndpointType::ClusterIP
+        }),
         cert_sans: endpoint.cert_sans.clone(),
         annotations: endpoint.annotations.clone(),
         labels: endpoint.labels.clone(),

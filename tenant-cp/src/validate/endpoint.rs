@@ -36,12 +36,18 @@ pub(super) fn check(endpoint: &Endpoint, problems: &mut Vec<Problem>) {
         }
         None => {}
     }
-    if let Some(port) = endpoint.port.filter(|port| !(1..=65535).contains(port)) {
-        add(
-            "port",
-            Reason::PortRange,
-            format!("{port} is not a port: choose one from 1 to 65535"),
-        );
+    let ports = [
+        ("port", endpoint.port),
+        ("konnectivityPort", endpoint.konnectivity_port),
+    ];
+    for (field, port) in ports {
+        if let Some(port) = port.filter(|port| !(1..=65535).contains(port)) {
+            add(
+                field,
+                Reason::PortRange,
+                format!("{port} is not a port: choose one from 1 to 65535"),
+            );
+        }
     }
     for (at, san) in endpoint.cert_sans.iter().enumerate() {
         let name = san.strip_prefix("*.").unwrap_or(san);
@@ -127,13 +133,27 @@ fn annotation(key: &str) -> Option<(Reason, String)> {
 /// What works only on some management clusters.
 pub(super) fn warnings(endpoint: &Endpoint) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let (EndpointType::NodePort, Some(port)) = (endpoint.type_, endpoint.port)
-        && !NODE_PORTS.contains(&port)
-    {
+    let ports = [
+        ("port", endpoint.port),
+        ("konnectivityPort", endpoint.konnectivity_port),
+    ];
+    for (field, port) in ports {
+        if let (EndpointType::NodePort, Some(port)) = (endpoint.type_, port)
+            && !NODE_PORTS.contains(&port)
+        {
+            warnings.push(format!(
+                "{FIELD}.{field}: {port} is outside {}-{}, the usual range of node ports",
+                NODE_PORTS.start(),
+                NODE_PORTS.end()
+            ));
+        }
+    }
+    let host = endpoint.host.as_deref();
+    let is_name = host.is_some_and(|host| host.parse::<std::net::IpAddr>().is_err());
+    if endpoint.konnectivity_port.is_some() && is_name {
         warnings.push(format!(
-            "{FIELD}.port: {port} is outside {}-{}, the usual range of node ports",
-            NODE_PORTS.start(),
-            NODE_PORTS.end()
+            "{FIELD}.host: it is no IP address, so the Service kubernetes inside leads to an address of the \
+             management cluster, and pods on Hosts do not find the API by it"
         ));
     }
     warnings

@@ -125,6 +125,9 @@ pub struct Endpoint {
     pub host: Option<String>,
     /// Port of the Service; for NodePort also the node port, where the user named one.
     pub port: Option<i32>,
+    /// Port at which konnectivity is published by the same Service; for NodePort the node port. None without
+    /// konnectivity.
+    pub konnectivity_port: Option<i32>,
     /// Further names for the serving certificate.
     pub cert_sans: Vec<String>,
     /// Annotations of the Service.

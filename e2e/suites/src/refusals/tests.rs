@@ -100,6 +100,7 @@ const OF_CLUSTERS: Harmless = &[
     (
         "its own Service: the API server gives no port twice",
         &[
+            "controlPlane.endpoint.konnectivityPort",
             "controlPlane.endpoint.port",
             "controlPlane.endpoint.sourceRanges[]",
         ],

@@ -1,10 +1,12 @@
-//! Where `default/kubernetes` leads: the ClusterIP of the management cluster's Service.
+//! Where `default/kubernetes` leads: the ClusterIP of the management cluster's Service, or where nodes are elsewhere
+//! the published address.
 //!
 //! The kube-apiserver makes the Service itself; its endpoints are ours
 //! (`--endpoint-reconciler-type=none`), because all replicas share one address.
 //! Invariant: one EndpointSlice; the Endpoints object says that it must not be mirrored.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use k8s_openapi::{
     api::{
@@ -20,9 +22,30 @@ use crate::meta::tenant_labels;
 use crate::network::addresses::Addresses;
 use crate::validate::validated::Validated;
 
+/// What nodes elsewhere reach, too. Of the ClusterIP's family, because the type of an EndpointSlice cannot change, and
+/// nothing that the API server refuses there (`ValidateEndpointIP`).
+fn published(v: &Validated, addresses: &Addresses) -> Option<(String, i32)> {
+    v.endpoint.konnectivity_port?;
+    let endpoint = addresses.endpoint.as_ref()?;
+    let address: IpAddr = endpoint.host.parse().ok()?;
+    let is_refused = match address {
+        IpAddr::V4(v4) => {
+            v4.is_loopback() || v4.is_link_local() || v4.is_unspecified() || v4.is_multicast()
+        }
+        IpAddr::V6(v6) => {
+            v6.is_loopback()
+                || v6.is_unicast_link_local()
+                || v6.is_unspecified()
+                || v6.is_multicast()
+        }
+    };
+    let is_of_family = address.is_ipv6() == addresses.cluster_ip.is_ipv6();
+    (is_of_family && !is_refused).then(|| (address.to_string(), endpoint.port))
+}
+
 pub(crate) fn endpoints(v: &Validated, addresses: &Addresses) -> Vec<Object> {
-    let address = addresses.cluster_ip.to_string();
-    let port = services::port(v);
+    let (address, port) = published(v, addresses)
+        .unwrap_or_else(|| (addresses.cluster_ip.to_string(), services::port(v)));
     let metadata = |labels: &[(&str, &str)]| ObjectMeta {
         name: Some("kubernetes".to_owned()),
         namespace: Some("default".to_owned()),

@@ -3,7 +3,7 @@
 //! | from | to | port |
 //! |---|---|---|
 //! | anywhere | control-plane | 6443 |
-//! | workers, machines of `providers.static.ranges` | control-plane | 8132 (konnectivity) |
+//! | workers, machines of `providers.static.ranges`; anywhere, where it is published | control-plane | 8132 (konnectivity) |
 //! | control-plane | control-plane | 6443 (konnectivity's server, through the Service) |
 //! | controllers | control-plane | 6443 |
 //! | control-plane | etcd | 2379 |
@@ -162,7 +162,13 @@ fn control_plane_ingress(v: &Validated, settings: &Settings) -> Vec<NetworkPolic
         ports: Some(vec![port("TCP", names::API_PORT)]),
         from: None,
     }];
-    if v.addons.konnectivity.enabled {
+    if v.endpoint.konnectivity_port.is_some() {
+        // As with the API: who comes by a load balancer has that one's address, or any.
+        rules.push(NetworkPolicyIngressRule {
+            ports: Some(vec![port("TCP", names::KONNECTIVITY_PORT)]),
+            from: None,
+        });
+    } else if v.addons.konnectivity.enabled {
         rules.push(from_pods(
             api::names::COMPONENT_WORKER,
             &[names::KONNECTIVITY_PORT],

@@ -184,7 +184,9 @@ fn a_generated_name_is_awaited() {
 #[test]
 fn what_is_doubtful_is_said_in_short_warnings() {
     let patch = json!({"spec": {
-        "controlPlane": {"endpoint": {"type": "NodePort", "host": "x.example", "port": 6443}},
+        "controlPlane": {"endpoint": {
+            "type": "NodePort", "host": "x.example", "port": 6443, "konnectivityPort": 8132,
+        }},
         "network": {"podCIDR": "20.0.0.0/16"},
     }});
     let mut said = warnings(&tc(&patch), &Settings::default());
@@ -197,6 +199,10 @@ fn what_is_doubtful_is_said_in_short_warnings() {
         [
             "spec.controlPlane.endpoint.port: 6443 is outside 30000-32767, the usual range of \
              node ports",
+            "spec.controlPlane.endpoint.konnectivityPort: 8132 is outside 30000-32767, the usual range of \
+             node ports",
+            "spec.controlPlane.endpoint.host: it is no IP address, so the Service kubernetes inside leads to an \
+             address of the management cluster, and pods on Hosts do not find the API by it",
             "spec.network.podCIDR: 20.0.0.0/16 is not a private range: hosts on the Internet that \
              have these addresses cannot be reached from the tenant cluster",
             "spec.version: 1.35.4 lacks the fixes that came with 1.35.9",

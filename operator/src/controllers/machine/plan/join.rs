@@ -197,6 +197,9 @@ fn labels(machine: &Machine) -> BTreeMap<String, String> {
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     labels.insert(names::LABEL_NODE_POOL.to_owned(), spec.pool_name.clone());
+    if spec.provider.kubevirt.is_none() {
+        labels.insert(names::LABEL_ELSEWHERE.to_owned(), "true".to_owned());
+    }
     labels
 }
 

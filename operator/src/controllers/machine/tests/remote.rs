@@ -102,6 +102,30 @@ fn that_a_machine_is_gone_stays_where_nobody_knows_whether_its_node_is() {
 }
 
 #[test]
+fn node_of_a_machine_elsewhere_is_labelled_so_and_no_other_one() {
+    for is_elsewhere in [false, true] {
+        let mut world = World::new();
+        if is_elsewhere {
+            world.machine.spec.provider = read(json!({ "static": {} }));
+        }
+        world.settle();
+        world.vm_runs();
+        world.settle();
+        world.node_joins();
+        world.settle();
+        let labels = &world.node.as_ref().unwrap().labels;
+        assert!(
+            labels.contains_key(api::names::LABEL_NODE_POOL),
+            "{labels:?}"
+        );
+        assert_eq!(
+            labels.contains_key(api::names::LABEL_ELSEWHERE),
+            is_elsewhere
+        );
+    }
+}
+
+#[test]
 fn kubelet_of_a_host_is_started_for_the_cloud_controller_where_there_is_one() {
     for is_on in [false, true] {
         let mut world = World::new();

@@ -122,7 +122,7 @@ pub(super) fn plan(
         provisional: going.is_some(),
         workloads: match observed.workers {
             true => registry::wanted(valid)
-                .filter_map(|addon| addon.workload())
+                .flat_map(|addon| addon.workloads(valid))
                 .collect(),
             false => Vec::new(),
         },

@@ -31,6 +31,7 @@ fn base(path: &str) -> Value {
         Some(
             "allocateLoadBalancerNodePorts"
             | "externalTrafficPolicy"
+            | "konnectivityPort"
             | "loadBalancerClass"
             | "sourceRanges",
         ) => base["controlPlane"] = json!({ "endpoint": { "type": "LoadBalancer" } }),

@@ -47,13 +47,14 @@ fn what(addon: &dyn Addon, valid: &Validated, observed: &Observed) -> What {
     if !addon.is_wanted(valid) {
         return What::Off;
     }
-    let Some(workload) = addon.workload() else {
+    let workloads = addon.workloads(valid);
+    if workloads.is_empty() {
         return match outside(addon, valid, observed) {
             None => What::Unknown,
             Some(pods) if addon.needs_nodes() && observed.workers => What::Has(pods),
             Some(pods) => What::Idle(pods),
         };
-    };
+    }
     if !observed.workers {
         return What::NoNodes;
     }
@@ -74,11 +75,15 @@ fn what(addon: &dyn Addon, valid: &Validated, observed: &Observed) -> What {
         .map(|(_, pods)| pods.wanted)
         .sum();
     let daemon_sets = pods.keys().any(|key| key.kind == "DaemonSet");
-    match pods.get(&workload) {
-        _ if daemon_sets && nodes == 0 => What::NoNodes,
-        Some(pods) => What::Has(*pods),
-        None => What::Has(Pods::default()),
+    if daemon_sets && nodes == 0 {
+        return What::NoNodes;
     }
+    let mut all = Pods::default();
+    for pods in workloads.iter().filter_map(|key| pods.get(key)) {
+        all.ready += pods.ready;
+        all.wanted += pods.wanted;
+    }
+    What::Has(all)
 }
 
 /// The pods of its Deployments in the tenant namespace; none where that is not known. One Deployment
