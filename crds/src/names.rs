@@ -19,6 +19,9 @@ pub const COMPONENT_LOAD_BALANCER: &str = "load-balancer";
 /// Annotation on a load balancer in a tenant namespace: UID of the Restore of its tenant cluster. Whether there is a
 /// Service for it in there or not, it stays until that Restore is confirmed or deleted.
 pub const ANNOTATION_KEPT_FOR_RESTORE: &str = "covey.dev/kept-for-restore";
+
+/// On a Restore that was made because the volumes of etcd are gone: the identifier of that etcd cluster, hexadecimal.
+pub const ANNOTATION_LOST_ETCD: &str = "covey.dev/lost-etcd";
 /// Label on what belongs to a BackupTarget: its UID.
 pub const LABEL_BACKUP_TARGET: &str = "covey.dev/backup-target";
 /// Value of [`LABEL_COMPONENT`] on what checks a BackupTarget.

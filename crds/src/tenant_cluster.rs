@@ -30,7 +30,7 @@ pub use addons::{
 pub use audit::{Audit, AuditLevel, AuditLog, AuditResources, AuditRule, AuditWebhook};
 pub use authentication::{Authentication, Issuer};
 pub use authorization::{Authorization, AuthorizationWebhook};
-pub use backup::{Backup, BackupStatus, RestoreProgress, Retention};
+pub use backup::{Backup, BackupStatus, OnVolumeLoss, RestoreProgress, Retention};
 pub use etcd::{Etcd, Storage};
 pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;

@@ -60,8 +60,9 @@ pub fn cluster() -> Vec<Rule> {
             ],
             WATCH,
         ),
-        // One that is carried out is read live: what follows from it cannot be undone.
-        Rule::new(&["covey.dev"], &["restores"], &["get"]),
+        // One that is carried out is read live: what follows from it cannot be undone. One is made where all volumes of
+        // an etcd are gone and the user said so.
+        Rule::new(&["covey.dev"], &["restores"], &["create", "get"]),
         Rule::new(
             &["covey.dev"],
             &[

@@ -1,20 +1,12 @@
 //! What is done where so many members of etcd have lost their volumes that no majority is left (operations.md §4.7).
 //!
-//! Pure, and not carried out by anybody yet: `spec.backup.onVolumeLoss` is to choose it.
+//! Pure: `spec.backup.onVolumeLoss` chooses, and `controllers/tenant_cluster/plan/etcd/losses.rs` has it carried out.
 //! Invariant: a volume that may still be there is waited for, however long that takes; what is in the backup takes the
 //! place of nothing that is left, unless the user said so before; and it does so once for each loss.
 
 use std::collections::BTreeSet;
 
-/// What the user said (`spec.backup.onVolumeLoss`).
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Policy {
-    /// People decide.
-    #[default]
-    Hold,
-    /// The newest moment of the backup takes the place of what is lost.
-    Restore,
-}
+use api::tenant_cluster::OnVolumeLoss;
 
 /// What there is of a member's volume.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,14 +34,14 @@ pub struct Member {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Facts {
     /// What the user said.
-    pub policy: Policy,
+    pub policy: OnVolumeLoss,
     /// Members by the status.
     pub members: Vec<Member>,
     /// Whether a restore is under way, whoever wanted it.
     pub is_restoring: bool,
     /// Whether a backup has a full snapshot that was found whole.
     pub has_backup: bool,
-    /// UIDs of volumes for whose loss a restore was begun by itself, as it was written down before it began.
+    /// UIDs of volumes for whose loss a restore was made by itself, as it was written down.
     pub restored_for: BTreeSet<String>,
 }
 
@@ -64,7 +56,7 @@ pub enum Decision {
     Wait(Vec<String>),
     /// Too many are lost, and people decide.
     Hold(Why),
-    /// Write down that these volumes are lost, then restore the newest moment of the backup.
+    /// Ask for the newest moment of the backup, under a name that follows from this loss, and write down that it was.
     Restore {
         /// UIDs of the volumes that are lost.
         lost: BTreeSet<String>,
@@ -100,7 +92,7 @@ pub fn decide(facts: &Facts) -> Decision {
     if with(Volume::Unknown).count() > 0 {
         return Decision::Wait(names(Volume::Unknown));
     }
-    if facts.policy == Policy::Hold {
+    if facts.policy == OnVolumeLoss::Hold {
         return Decision::Hold(Why::NotAsked);
     }
     if with(Volume::There).count() > 0 {
@@ -129,7 +121,7 @@ mod tests {
             volume: *volume,
         };
         Facts {
-            policy: Policy::Restore,
+            policy: OnVolumeLoss::Restore,
             members: volumes.iter().enumerate().map(member).collect(),
             is_restoring: false,
             has_backup: true,
@@ -147,7 +139,7 @@ mod tests {
         assert!(is_restored(&facts(&[Gone])));
         assert!(is_restored(&facts(&[Gone, Gone, Gone])));
         let held = Facts {
-            policy: Policy::Hold,
+            policy: OnVolumeLoss::Hold,
             ..facts(&[Gone])
         };
         assert_eq!(decide(&held), Decision::Hold(Why::NotAsked));
@@ -194,7 +186,7 @@ mod tests {
         #[test]
         fn nothing_is_restored_over_what_is_there_or_is_not_known_to_be_gone(
             volumes in prop::collection::vec(volume(), 0..4),
-            policy in prop_oneof![Just(Policy::Hold), Just(Policy::Restore)],
+            policy in prop_oneof![Just(OnVolumeLoss::Hold), Just(OnVolumeLoss::Restore)],
             is_restoring: bool,
             has_backup: bool,
         ) {
@@ -202,7 +194,7 @@ mod tests {
             if is_restored(&facts) {
                 prop_assert!(!volumes.is_empty());
                 prop_assert!(volumes.iter().all(|volume| *volume == Volume::Gone));
-                prop_assert!(policy == Policy::Restore && has_backup && !is_restoring);
+                prop_assert!(policy == OnVolumeLoss::Restore && has_backup && !is_restoring);
             }
         }
     }

@@ -44,6 +44,23 @@ pub struct Backup {
     /// Example: `{"days": 30, "months": 12}`.
     #[serde(default)]
     pub retention: Retention,
+
+    /// What is done where the volumes of all members of etcd are proven to be gone. `Hold`: people decide. `Restore`: a
+    /// Restore of the newest moment that is in the backup is made, once for each loss; what was written after that moment
+    /// is gone. Volumes that may still be there are waited for, however long that takes. Default: `Hold`.
+    /// Example: `Restore`.
+    #[serde(default)]
+    pub on_volume_loss: OnVolumeLoss,
+}
+
+/// What is done where the volumes of all members of etcd are gone.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum OnVolumeLoss {
+    /// People decide.
+    #[default]
+    Hold,
+    /// The newest moment of the backup takes the place of what is lost.
+    Restore,
 }
 
 /// Which full snapshots are kept.

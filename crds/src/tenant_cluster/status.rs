@@ -198,6 +198,15 @@ pub struct EtcdStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub last_replacement: Option<String>,
+    /// UIDs of volumes for whose loss a Restore was made by itself (`spec.backup.onVolumeLoss`): for the same loss none is
+    /// made again. Default: none. Example: `["0a1b2c3d-1111-4222-8333-444455556666"]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 3),
+        inner(length(max = 64)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub restored_for: Vec<String>,
 }
 
 /// A member of etcd that is being replaced.
@@ -222,6 +231,11 @@ pub struct EtcdMemberStatus {
     /// `0a1b2c3d-1111-4222-8333-444455556666`.
     #[serde(rename = "volumeUID")]
     pub volume_uid: String,
+    /// Name of the PersistentVolume that this claim was bound to; absent while it was to none. Example:
+    /// `pvc-0a1b2c3d-1111-4222-8333-444455556666`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub volume: Option<String>,
     /// What that claim asks for: a volume has been given as much or will be, and never gets smaller.
     /// Example: `8Gi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

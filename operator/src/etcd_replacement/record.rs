@@ -50,6 +50,7 @@ pub(super) fn added(
 ) -> EtcdStatus {
     let status = with(facts, seat, |member| {
         member.volume_uid.clone_from(&claim.uid);
+        member.volume.clone_from(&claim.volume);
         member.id = Some(id.to_owned());
         member.started = false;
         member.learner = true;
@@ -81,6 +82,7 @@ pub(super) fn adopted(facts: &Facts, seat: &Seat, id: &str) -> EtcdStatus {
     with(facts, seat, |member| {
         if let Known::Known(claim) = &seat.claim {
             member.volume_uid.clone_from(&claim.uid);
+            member.volume.clone_from(&claim.volume);
         }
         member.id = Some(id.to_owned());
         member.started = true;

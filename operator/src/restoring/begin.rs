@@ -4,8 +4,10 @@
 //! Invariant: one at a time; the oldest that can be had of the etcd cluster that there is now, and none before it is known
 //! that it can, and how much revisions have to be raised.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use api::names::ANNOTATION_LOST_ETCD;
 use api::tenant_cluster::RestoreProgress;
 use api::{ConditionStatus, ConditionType, Reason, Restore, TenantCluster};
 use jiff::Timestamp;
@@ -36,11 +38,29 @@ pub fn can_begin(restore: &Restore, cluster: &TenantCluster) -> bool {
         && status.cluster_id.as_deref() == source(restore, cluster)
         && status.replaces.is_some()
         && status.replaces.as_deref() == cluster_id(cluster);
+    // What was made for a loss is for that etcd cluster, and for none that took its place meanwhile.
+    let made_for = restore.annotations().get(ANNOTATION_LOST_ETCD);
+    let of_it = of_it && made_for.is_none_or(|lost| Some(lost.as_str()) == cluster_id(cluster));
     let is_known = status.revision.is_some() && status.bump.is_some();
     let going = restore.metadata.deletion_timestamp.is_some();
     let possible = says(restore, ConditionType::Possible, Reason::RestorePossible);
     let begins = cluster.spec.backup.is_some() && !restore.spec.dry_run && !going;
     begins && of_it && is_known && possible && ended(restore).is_none()
+}
+
+/// Names of those of this tenant cluster that somebody asked for and that are not over, whether or not it is known that
+/// they can be had.
+#[must_use]
+pub fn asked(all: &[Arc<Restore>], cluster: &TenantCluster) -> BTreeSet<String> {
+    let asked = all.iter().filter(|restore| {
+        let of_it = restore.namespace() == cluster.namespace()
+            && restore.spec.cluster_name == cluster.name_any();
+        let going = restore.metadata.deletion_timestamp.is_some();
+        let impossible = says(restore, ConditionType::Possible, Reason::RestoreImpossible);
+        let is_over = going || impossible || ended(restore).is_some();
+        of_it && !restore.spec.dry_run && !is_over
+    });
+    asked.map(|restore| restore.name_any()).collect()
 }
 
 /// What is written when it goes ahead.
@@ -195,6 +215,7 @@ mod tests {
             json!({ "spec": { "from": { "clusterID": "abcd" } } }),
             json!({ "status": { "revision": null } }),
             json!({ "status": { "bump": null } }),
+            json!({ "metadata": { "annotations": { ANNOTATION_LOST_ETCD: "abcd" } } }),
             says("Possible", "Unknown", "ReadingBackup"),
             says("Possible", "False", "RestoreImpossible"),
             says("Restored", "True", "Restored"),
@@ -207,6 +228,25 @@ mod tests {
         let conditions = ended.status.clone().unwrap().conditions;
         over.status.as_mut().unwrap().conditions.extend(conditions);
         assert!(!can_begin(&over, &cluster()));
+    }
+
+    #[test]
+    fn one_that_is_not_over_is_asked_for_whether_or_not_it_can_be_had() {
+        let says = |type_: &str, reason: &str| {
+            json!({ "status": { "conditions": [{ "type": type_, "status": "False", "reason": reason,
+                "message": "", "lastTransitionTime": "2026-11-26T20:00:00Z" }] } })
+        };
+        let is_asked = |change: &Value| asked(&[restore("a", change)], &cluster()).contains("a");
+        assert!(is_asked(&json!({})) && is_asked(&json!({ "status": null })));
+        assert!(!is_asked(&json!({ "spec": { "clusterName": "other" } })));
+        assert!(!is_asked(&json!({ "spec": { "dryRun": true } })));
+        let going = json!({ "metadata": { "deletionTimestamp": "2026-11-26T20:00:00Z" } });
+        assert!(!is_asked(&going));
+        assert!(!is_asked(&says("Possible", "RestoreImpossible")));
+        assert!(!is_asked(&says("Restored", "RestoreGivenUp")));
+        assert!(asked(&[], &cluster()).is_empty());
+        let own = json!({ "metadata": { "annotations": { ANNOTATION_LOST_ETCD: "cdf8" } } });
+        assert!(can_begin(&restore("a", &own), &cluster()));
     }
 
     #[test]

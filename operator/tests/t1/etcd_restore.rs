@@ -43,17 +43,17 @@ const BUMP: i64 = 1_000_000;
 const LOOK: Duration = Duration::from_millis(250);
 
 /// The Jobs' controller, and what their pods do.
-struct Jobs {
-    client: Client,
-    namespace: String,
-    volumes: PathBuf,
-    snapshot: PathBuf,
-    revision: i64,
-    etcdutl: PathBuf,
+pub(crate) struct Jobs {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+    pub(crate) volumes: PathBuf,
+    pub(crate) snapshot: PathBuf,
+    pub(crate) revision: i64,
+    pub(crate) etcdutl: PathBuf,
 }
 
 impl Jobs {
-    fn start(self) -> JoinHandle<()> {
+    pub(crate) fn start(self) -> JoinHandle<()> {
         tokio::spawn(async move {
             let mut looks = tokio::time::interval(LOOK);
             loop {
@@ -192,6 +192,11 @@ async fn ask(site: &Site, name: &str, found: &Value) -> Result<()> {
         "spec": { "clusterName": "demo", "at": { "revision": found["revision"] } },
     });
     apply(&site.admin, &restore).await?;
+    find(site, name, found).await
+}
+
+/// Says of a Restore what the process that backs up would have found.
+pub(crate) async fn find(site: &Site, name: &str, found: &Value) -> Result<()> {
     let restores: Api<Restore> = Api::namespaced(site.admin.clone(), &site.users);
     // Nobody backs up here. Before that is said it would be said over what follows.
     let is_asked = |restore: Option<&Restore>| {
@@ -228,8 +233,38 @@ async fn give_up(site: &Site, ns: &str, found: &Value) -> Result<()> {
     count(0).await
 }
 
+/// A snapshot of what etcd has, by its own tool.
+pub(crate) async fn save(
+    site: &Site,
+    ns: &str,
+    played: &EtcdMembers,
+    etcdctl: &Path,
+) -> Result<PathBuf> {
+    let secrets = played.file("secrets");
+    std::fs::create_dir_all(&secrets)?;
+    files(&site.admin, ns, "etcd-healthcheck-client", &secrets).await?;
+    let snapshot = played.file("snapshot.db");
+    let output = Command::new(etcdctl)
+        .arg(format!("--endpoints={}", played.client_url(0)))
+        .arg("--cacert")
+        .arg(secrets.join("etcd-ca.crt"))
+        .arg("--cert")
+        .arg(secrets.join("etcd-healthcheck-client.crt"))
+        .arg("--key")
+        .arg(secrets.join("etcd-healthcheck-client.key"))
+        .args(["snapshot", "save"])
+        .arg(&snapshot)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "etcdctl: {text}");
+    Ok(snapshot)
+}
+
 /// What etcd is, once it is another one that is whole.
-async fn wait_whole(site: &Site, but: Option<&str>) -> Result<api::tenant_cluster::EtcdStatus> {
+pub(crate) async fn wait_whole(
+    site: &Site,
+    but: Option<&str>,
+) -> Result<api::tenant_cluster::EtcdStatus> {
     let is = |cluster: &TenantCluster| {
         let etcd = whole(cluster);
         let is_it = etcd.is_some_and(|etcd| etcd.cluster_id.as_deref() != but);
@@ -284,23 +319,7 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
     };
     let wanted = write("until", 20).await?;
     let revision = etcd::status(&clients[0]).await?.revision;
-    let secrets = played.file("secrets");
-    std::fs::create_dir_all(&secrets)?;
-    files(&site.admin, &ns, "etcd-healthcheck-client", &secrets).await?;
-    let snapshot = played.file("snapshot.db");
-    let output = Command::new(&etcdctl)
-        .arg(format!("--endpoints={}", played.client_url(0)))
-        .arg("--cacert")
-        .arg(secrets.join("etcd-ca.crt"))
-        .arg("--cert")
-        .arg(secrets.join("etcd-healthcheck-client.crt"))
-        .arg("--key")
-        .arg(secrets.join("etcd-healthcheck-client.key"))
-        .args(["snapshot", "save"])
-        .arg(&snapshot)
-        .output()?;
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "etcdctl: {text}");
+    let snapshot = save(&site, &ns, &played, &etcdctl).await?;
     // Everything of it again, and more: numbers go on where the first ended.
     let later = write("after", 2 * wanted.len()).await?;
     let later: BTreeSet<_> = later.difference(&wanted).copied().collect();

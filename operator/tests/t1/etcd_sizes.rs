@@ -22,7 +22,7 @@ use testkit::faults::Deaths;
 use testkit::fixtures::{is_settled, wait_for};
 
 use crate::crash::{dies, for_deaths};
-use crate::support::etcd_members::{Writer, has_all};
+use crate::support::etcd_members::{MEMBERS, Writer, has_all};
 use crate::support::etcd_stage::{CLASSES, Stage};
 
 /// A change of the number takes no longer.
@@ -186,11 +186,13 @@ async fn wait_until_moved(stage: &Stage, before: &EtcdStatus) -> Result<EtcdStat
     found.context("invariant: it was just seen")
 }
 
-/// So many members move to volumes of another class.
-async fn moves(prefix: &str, members: usize) -> Result<()> {
-    let Some(stage) = Stage::of(prefix, i32::try_from(members)?, &[]).await? else {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_members_move_to_another_class_one_by_one_and_no_acknowledged_write_is_lost()
+-> Result<()> {
+    let Some(stage) = Stage::new("etcd-class", &[]).await? else {
         return Ok(());
     };
+    let members = MEMBERS;
     let [slow, fast] = CLASSES;
     ask_for_class(&stage, slow).await?;
     let _operator = stage.operator(&FaultPlan::none(), hasty())?;
@@ -226,17 +228,6 @@ async fn moves(prefix: &str, members: usize) -> Result<()> {
     let makes = &set["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"];
     ensure!(makes == fast, "{set}");
     check(&stage, &after, &written.acknowledged).await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_members_move_to_another_class_one_by_one_and_no_acknowledged_write_is_lost()
--> Result<()> {
-    moves("etcd-class", 3).await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn single_member_moves_to_another_class_and_no_acknowledged_write_is_lost() -> Result<()> {
-    moves("etcd-class-of-one", 1).await
 }
 
 /// One that is crashed again and again, and what was written to it meanwhile.

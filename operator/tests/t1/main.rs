@@ -23,6 +23,7 @@ mod etcd_members;
 mod etcd_restore;
 mod etcd_sizes;
 mod etcd_space;
+mod etcd_volume_loss;
 mod faults;
 mod features;
 mod hostile;

@@ -34,6 +34,7 @@ use crate::tenant_session::session;
 mod deletion;
 mod empty;
 mod etcd;
+mod losses;
 mod probe;
 mod release;
 mod restore;
@@ -383,6 +384,17 @@ async fn act(
             applied.writes += 1;
             // There is more to look at, or less.
             applied.observe_again = true;
+        }
+        Action::AskVolumes { volumes } => losses::ask(ctx, volumes, observed).await,
+        Action::AskForRestore { restore } => {
+            ctx.leadership.ensure().map_err(Error::Fence)?;
+            let made = losses::ask_for_restore(ctx, restore).await;
+            made.map_err(|source| Error::Create {
+                key: restore.key(),
+                source: Box::new(source),
+            })?;
+            observed.restores_asked.insert(restore.name.clone());
+            applied.writes += 1;
         }
         Action::ForgetLeases { .. } | Action::MarkBalancers { .. } => {
             ctx.leadership.ensure().map_err(Error::Fence)?;

@@ -27,6 +27,7 @@ use super::observed::{Etcd, EtcdSpace, EtcdSteps, Observed, Tenant, component_po
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
 use crate::parts::PARTS;
+use crate::restoring::begin;
 use crate::rollouts::queue::{Answer, Purpose, Turn};
 
 mod restore;
@@ -149,6 +150,7 @@ pub async fn observe(
         Some(problem) => Err(problem.clone()),
         None => ctx.decide_network(&cluster, fresh),
     };
+    let restores_asked = begin::asked(&ctx.stores.restores.state(), &cluster);
     let tenant = Tenant::NotAsked;
     let mut observed = Observed {
         cluster,
@@ -171,6 +173,8 @@ pub async fn observe(
         etcd: Etcd::NotAsked,
         etcd_listing: None,
         etcd_steps: EtcdSteps::default(),
+        etcd_volumes: BTreeMap::new(),
+        restores_asked,
         etcd_space: EtcdSpace::default(),
         etcd_glance,
         etcd_disks,

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing here is fetched lazily; whatever a plan may depend on is a field.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::condition::is_true;
@@ -74,6 +74,11 @@ pub struct Observed {
     pub etcd_listing: Option<EtcdListing>,
     /// What this reconcile did to the members of etcd.
     pub etcd_steps: EtcdSteps,
+    /// PersistentVolumes that members had whose claims are gone, by UID of the claim, as far as they were asked for in this
+    /// reconcile: known where it is there and that claim's still.
+    pub etcd_volumes: BTreeMap<String, Known<()>>,
+    /// Names of Restores that somebody asked for and that are not over.
+    pub restores_asked: BTreeSet<String>,
     /// What is known of the space in etcd beside what its members say.
     pub etcd_space: EtcdSpace,
     /// What was seen of etcd outside of reconciles.

@@ -7,9 +7,8 @@
 use std::time::Duration;
 
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
-use api::{ConditionType, Reason, TenantCluster};
+use api::{ConditionType, Reason};
 use jiff::Timestamp;
-use kit_objects::known::Known;
 use kit_objects::object::Object;
 use tenant_cp::Validated;
 use tenant_cp::names;
@@ -18,6 +17,7 @@ mod claims;
 pub(super) mod disks;
 mod facts;
 pub(super) mod identity;
+mod losses;
 mod members;
 pub(super) mod replacement;
 pub(super) mod sizes;
@@ -25,6 +25,7 @@ pub(super) mod space;
 pub(super) mod volumes;
 
 use self::identity::{addresses, claims, identity};
+use self::losses::loss;
 use self::replacement::Replacing;
 use self::space::Relief;
 use super::pods;
@@ -108,7 +109,7 @@ pub(super) fn plan(
     let lead = is_calm.then(|| disks::lead(valid, observed, now)).flatten();
     let repairs = replacing.waiting.take().or(relief.waiting.take());
     part.waiting = repairs.or(part.waiting);
-    part.problem = told(valid, observed, &lost)
+    part.problem = losses::told(valid, observed, &lost)
         .or_else(|| differing(observed))
         .or_else(|| replacing.problem.take())
         .or_else(|| pods::lasting_failure(observed, names::ETCD))
@@ -116,6 +117,10 @@ pub(super) fn plan(
         .or_else(|| alarm(observed))
         .or_else(|| space::low(observed))
         .or_else(|| disks::told(valid, observed));
+    if let Some(action) = losses::next(observed).filter(|_| part.is_settled()) {
+        part.actions.push(action);
+        return part;
+    }
     let members = || addresses(valid, observed);
     let is_listed = observed.etcd_listing.is_some();
     if replacing.has_to_be_listed && !is_listed {
@@ -265,6 +270,7 @@ fn seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
             .map(|(number, volume_uid)| EtcdMemberStatus {
                 name: names::etcd_member(number),
                 volume_uid,
+                volume: None,
                 volume_size: None,
                 id: None,
                 started: false,
@@ -282,6 +288,8 @@ fn seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
         if loss(observed, member).is_none() {
             let size = volumes::request(observed, &member.name);
             member.volume_size = size.or(member.volume_size.take());
+            let volume = volumes::bound_to(observed, &member.name);
+            member.volume = volume.or(member.volume.take());
         }
     }
     // What is written once is what the same cluster means; another one is told and not taken for it.
@@ -297,99 +305,5 @@ fn seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
         cluster_id,
         members,
         ..known.cloned().unwrap_or_default()
-    })
-}
-
-/// How a member's volume is lost, for certain.
-struct Loss {
-    claim: String,
-    how: How,
-}
-
-enum How {
-    /// There is no claim.
-    Gone,
-    /// The claim is another one of the same name.
-    Replaced,
-    /// Somebody deleted the claim; it goes with the pod that uses it.
-    Going,
-}
-
-impl Loss {
-    fn is_of(&self, object: &Object) -> bool {
-        object.kind == "PersistentVolumeClaim" && object.name == self.claim
-    }
-}
-
-fn loss(observed: &Observed, member: &EtcdMemberStatus) -> Option<Loss> {
-    let claim = names::volume_of(&member.name);
-    let ns = observed.tenant_namespace();
-    let how = match observed.find("PersistentVolumeClaim", &ns, &claim) {
-        Known::Absent => How::Gone,
-        Known::Known(live) if live["metadata"]["uid"] != member.volume_uid.as_str() => {
-            How::Replaced
-        }
-        Known::Known(live) if !live["metadata"]["deletionTimestamp"].is_null() => How::Going,
-        Known::Known(_) | Known::Unknown { .. } => return None,
-    };
-    Some(Loss { claim, how })
-}
-
-/// What is known of a backup that could bring data back. It does not change while etcd is gone.
-fn backed_up(cluster: &TenantCluster) -> String {
-    let backup = cluster.status.as_ref().and_then(|s| s.backup.as_ref());
-    match backup.and_then(|backup| backup.verified.as_ref()) {
-        Some(at) => format!(
-            "; the newest full snapshot that was found whole is of {at}, and a Restore with dryRun says what \
-             else there is"
-        ),
-        None => String::new(),
-    }
-}
-
-fn told(valid: &Validated, observed: &Observed, lost: &[Loss]) -> Option<Waiting> {
-    if lost.is_empty() {
-        return None;
-    }
-    let members = identity(observed).map_or(0, |known| known.members.len());
-    let each: Vec<_> = lost
-        .iter()
-        .map(|loss| {
-            let how = match loss.how {
-                How::Gone => "is gone",
-                How::Replaced => "was deleted, and another one has its name",
-                How::Going => "is being deleted by somebody and goes with the pod that uses it",
-            };
-            format!("{} {how}", loss.claim)
-        })
-        .collect();
-    let (reason, then) = match lost.len() {
-        lost if lost >= members => (
-            Reason::VolumeLost,
-            "the data of the tenant cluster went with it, and no empty one is made in its place; \
-             restore it from a backup, or delete this TenantCluster and create it anew",
-        ),
-        1 => (
-            Reason::MemberLost,
-            "the other members serve on; the lost one does not start over an empty volume, and an empty \
-             member is to take its place",
-        ),
-        _ => (
-            Reason::QuorumLost,
-            "no majority of the members is left, so nothing is read or written, and nothing is begun anew; \
-             bring one of the volumes back, or restore from a backup",
-        ),
-    };
-    Some(Waiting {
-        reason,
-        message: format!(
-            "PersistentVolumeClaim {} in namespace {}: {then}{}",
-            each.join("; "),
-            valid.tenant_namespace,
-            match reason {
-                Reason::MemberLost => String::new(),
-                _ => backed_up(&observed.cluster),
-            }
-        ),
     })
 }

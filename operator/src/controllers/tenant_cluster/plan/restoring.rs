@@ -94,6 +94,7 @@ fn etcd_of(observed: &Observed, built: &BTreeMap<String, Built>) -> Option<EtcdS
     let member = |(name, built): (&String, &Built)| EtcdMemberStatus {
         name: name.clone(),
         volume_uid: built.claim_uid.clone(),
+        volume: volumes::bound_to(observed, name),
         volume_size: volumes::request(observed, name),
         id: Some(built.member_id.clone()),
         started: true,
@@ -104,6 +105,7 @@ fn etcd_of(observed: &Observed, built: &BTreeMap<String, Built>) -> Option<EtcdS
         members: built.iter().map(member).collect(),
         replacing: None,
         last_replacement: known.last_replacement.clone(),
+        restored_for: Vec::new(),
     })
 }
 

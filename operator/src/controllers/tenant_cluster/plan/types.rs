@@ -246,6 +246,16 @@ pub enum Action {
         /// What etcd is from then on, written with it.
         etcd: Option<EtcdStatus>,
     },
+    /// Look whether PersistentVolumes are there that members of etcd had whose claims are gone.
+    AskVolumes {
+        /// UIDs of the claims, and names of their PersistentVolumes.
+        volumes: Vec<(String, String)>,
+    },
+    /// Ask for a Restore, unless there is one of that name.
+    AskForRestore {
+        /// The Restore.
+        restore: Box<Object>,
+    },
     /// Delete Leases of before from the etcd of a tenant cluster that was restored, which no kube-apiserver uses yet.
     ForgetLeases {
         /// Names of the members, and addresses of their Services.

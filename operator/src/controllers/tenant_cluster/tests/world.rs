@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use api::TenantCluster;
 use jiff::Timestamp;
+use kit_objects::known::Known;
 use kit_objects::object::{Key, Object};
 use serde_json::{Value, json};
 use tenant_cp::problem::Problem;
@@ -233,6 +234,8 @@ impl World {
             etcd: Etcd::NotAsked,
             etcd_listing: None,
             etcd_steps: EtcdSteps::default(),
+            etcd_volumes: BTreeMap::new(),
+            restores_asked: self.asks_for_restores(),
             etcd_space: EtcdSpace::default(),
             etcd_glance: self.glance,
             etcd_disks: self.disks.clone(),
@@ -333,6 +336,25 @@ impl World {
                 let of = |(name, _): &(String, _)| (name.clone(), Ok(self.member(name)));
                 observed.etcd = Etcd::Asked(members.iter().map(of).collect());
                 observed.etcd_listing = list.then(EtcdListing::default);
+            }
+            Action::AskVolumes { volumes } => {
+                let seen = |(uid, name): &(String, String)| {
+                    let there = self.objects.get(&Key::new("PersistentVolume", "", name));
+                    let hidden = Known::Unknown { why: "hidden" };
+                    let seen = match there {
+                        Some(volume) if volume["hidden"] == true => hidden,
+                        there => Known::found(there.map(|_| ())),
+                    };
+                    (uid.clone(), seen)
+                };
+                observed.etcd_volumes.extend(volumes.iter().map(seen));
+            }
+            Action::AskForRestore { restore } => {
+                if !self.spend(budget) {
+                    return false;
+                }
+                self.objects.insert(restore.key(), restore.value.clone());
+                observed.restores_asked.insert(restore.name.clone());
             }
             Action::ForgetLeases { .. } => {
                 if !self.spend(budget) {
@@ -461,6 +483,13 @@ impl World {
             seen,
             pods: workloads.iter().filter_map(of).collect(),
         }
+    }
+
+    /// Names of Restores that are not over.
+    fn asks_for_restores(&self) -> BTreeSet<String> {
+        let all = self.objects.iter().filter(|(key, _)| key.kind == "Restore");
+        let asked = all.filter(|(_, restore)| restore["over"] != true);
+        asked.map(|(key, _)| key.name.clone()).collect()
     }
 
     /// Asks the members again that were asked before.

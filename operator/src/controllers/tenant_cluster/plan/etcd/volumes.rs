@@ -23,6 +23,8 @@ use crate::status::Waiting;
 const REQUEST: &str = "/spec/resources/requests/storage";
 /// Where a claim says of which class it is.
 const CLASS: &str = "/spec/storageClassName";
+/// Where a claim says which PersistentVolume it has.
+const VOLUME: &str = "/spec/volumeName";
 /// Where a claim says what it holds.
 const CAPACITY: &str = "/status/capacity/storage";
 
@@ -38,6 +40,12 @@ fn text<'a>(claim: &'a Value, pointer: &str) -> Option<&'a str> {
 pub(in super::super) fn request(observed: &Observed, member: &str) -> Option<String> {
     let claim = claim(observed, &names::volume_of(member)).there()?;
     text(claim, REQUEST).map(str::to_owned)
+}
+
+/// The PersistentVolume of the claim of a member; none where it has none, or that is not known.
+pub(in super::super) fn bound_to(observed: &Observed, member: &str) -> Option<String> {
+    let claim = claim(observed, &names::volume_of(member)).there()?;
+    text(claim, VOLUME).map(str::to_owned)
 }
 
 /// The tenant cluster as its etcd may see it, where that is another than what is asked for: with volumes of
