@@ -43,6 +43,8 @@ pub(super) enum Care {
     AsItIs,
     /// It has no pods; claims that are lost are made anew, for what is built on them.
     Held,
+    /// It has nothing yet but claims, on which a restore builds what it begins with.
+    Awaited,
 }
 
 pub(super) fn plan(
@@ -54,6 +56,12 @@ pub(super) fn plan(
     now: Timestamp,
 ) -> Part {
     let mut part = Part::new(PartName::Etcd);
+    if care == Care::Awaited {
+        let base = volumes::keeping_their_size(base, observed);
+        part.apply("etcd volumes", observed, base);
+        part.waiting = Some(super::restoring::awaits(observed));
+        return part;
+    }
     if care == Care::Held {
         let base = volumes::keeping_their_size(base, observed);
         part.apply("etcd volumes", observed, base);
@@ -68,7 +76,7 @@ pub(super) fn plan(
         .collect();
     let mut replacing = match care {
         Care::Whole => replacement::plan(valid, observed, !lost.is_empty(), now),
-        Care::AsItIs | Care::Held => Replacing::default(),
+        Care::AsItIs | Care::Held | Care::Awaited => Replacing::default(),
     };
     // Whoever made the claim of a lost volume anew: it is not that volume. One is made where the member that
     // had it is no member any more.
@@ -89,7 +97,7 @@ pub(super) fn plan(
     // What is dropped now would be missing in the backup.
     let mut relief = match care {
         Care::Whole => space::plan(valid, observed, is_full),
-        Care::AsItIs | Care::Held => Relief::default(),
+        Care::AsItIs | Care::Held | Care::Awaited => Relief::default(),
     };
     let mut first = None;
     if part.is_settled() && !relief.goes_on() && !replacing.is_due() {

@@ -7,11 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use api::Reason;
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus, RestoreProgress};
+use api::{Reason, TenantCluster};
 use jiff::Timestamp;
 use kit_objects::known::Known;
 use kit_objects::object::{Key, Object};
+use kube::ResourceExt as _;
 use serde_json::json;
 use tenant_cp::backup::restore_jobs;
 use tenant_cp::{Settings, Validated, names};
@@ -89,7 +90,8 @@ fn recorded(facts: &RestoreProgress) -> Recorded {
 
 /// What etcd is once its members run on what was built.
 fn etcd_of(observed: &Observed, built: &BTreeMap<String, Built>) -> Option<EtcdStatus> {
-    let known = identity::identity(observed)?;
+    // One that awaited it had none.
+    let last_replacement = identity::identity(observed).and_then(|k| k.last_replacement.clone());
     let cluster_id = built.values().next()?.cluster_id.clone();
     let member = |(name, built): (&String, &Built)| EtcdMemberStatus {
         name: name.clone(),
@@ -103,7 +105,7 @@ fn etcd_of(observed: &Observed, built: &BTreeMap<String, Built>) -> Option<EtcdS
         cluster_id: Some(cluster_id),
         members: built.iter().map(member).collect(),
         replacing: None,
-        last_replacement: known.last_replacement.clone(),
+        last_replacement,
     })
 }
 
@@ -188,7 +190,13 @@ pub(super) fn hold(workloads: &mut [Object], held: &BTreeSet<Workload>) {
 }
 
 /// What is made of etcd meanwhile.
-pub(super) fn care(next: &Plan) -> Care {
+pub(super) fn care(cluster: &TenantCluster, next: Option<&Plan>) -> Care {
+    let Some(next) = next.filter(|_| !begin::awaits(cluster)) else {
+        return match begin::awaits(cluster) {
+            true => Care::Awaited,
+            false => Care::Whole,
+        };
+    };
     match &next.phase {
         _ if next.held.contains(&Workload::Etcd) => Care::Held,
         Phase::Stop(_) | Phase::Build | Phase::Prepare => Care::AsItIs,
@@ -257,6 +265,18 @@ pub(super) fn part(
     part
 }
 
+/// What is said of etcd while nothing of it may start.
+pub(super) fn awaits(observed: &Observed) -> Waiting {
+    Waiting {
+        reason: Reason::RestoreWaiting,
+        message: format!(
+            "etcd begins with what a Restore brings (spec.etcd.bootstrap): nothing starts before one with clusterName: {} \
+             and from.clusterUID has brought it",
+            observed.cluster.name_any()
+        ),
+    }
+}
+
 /// Another number of members is wanted, and what is built was built for those that there were.
 fn resizes_later(valid: &Validated, facts: &RestoreProgress) -> Option<Waiting> {
     let (there, wanted, name) = (valid.etcd.replicas, valid.etcd.wanted, &facts.name);
@@ -289,6 +309,9 @@ fn words(facts: &RestoreProgress, seen: &RestoreSeen, next: &Plan) -> Option<Str
         ),
         Phase::Prepare => "members of etcd start on what was built".to_owned(),
         Phase::Start if !is_said => "the control plane starts".to_owned(),
+        Phase::GivenUp(why) if !is_said && facts.source_uid.is_some() => {
+            format!("it is given up, and etcd waits for another one: {why}")
+        }
         Phase::GivenUp(why) if !is_said => {
             format!("it is given up, and etcd starts on what it had: {why}")
         }
