@@ -50,16 +50,18 @@ pub fn can_begin(restore: &Restore, cluster: &TenantCluster) -> bool {
 #[must_use]
 pub fn facts(restore: &Restore, now: Timestamp) -> Option<RestoreProgress> {
     let status = restore.status.as_ref()?;
+    let from = restore
+        .spec
+        .from
+        .as_ref()
+        .and_then(|from| from.cluster_uid.as_ref());
+    let of_another = from.filter(|from| status.cluster_uid.as_ref() != Some(*from));
     Some(RestoreProgress {
         name: restore.name_any(),
         uid: restore.uid()?,
         moment: moment(restore)?,
         cluster_id: status.cluster_id.clone()?,
-        source_uid: restore
-            .spec
-            .from
-            .as_ref()
-            .and_then(|from| from.cluster_uid.clone()),
+        source_uid: of_another.cloned(),
         revision: status.revision?,
         bump: status.bump?,
         since: now.to_string(),
@@ -121,11 +123,20 @@ pub fn awaited(all: &[Arc<Restore>], cluster: &TenantCluster) -> Option<(String,
     let these = all.iter().filter(|restore| {
         is_of(restore, cluster) && other(restore, cluster).is_some() && !never(restore)
     });
-    let age = |restore: &Restore| {
+    // One that is refused, or has been answered, is in nobody's way.
+    let place = |restore: &Restore| {
+        let refused = says(restore, ConditionType::Possible, Reason::RestoreRefused);
+        let possible = says(restore, ConditionType::Possible, Reason::RestorePossible);
         let created = restore.metadata.creation_timestamp.clone();
-        (created.map(|created| created.0), restore.uid())
+        let is_answered = restore.spec.dry_run && possible;
+        (
+            refused,
+            is_answered,
+            created.map(|created| created.0),
+            restore.uid(),
+        )
     };
-    let first = these.min_by_key(|restore| age(restore))?;
+    let first = these.min_by_key(|restore| place(restore))?;
     let id = source(first, cluster)?.to_owned();
     Some((other(first, cluster)?.to_owned(), id))
 }

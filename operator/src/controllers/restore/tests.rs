@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::into::Into;
 use super::plan::{Observed, Plan, has_to_be_chosen, is_over, plan};
 use crate::controllers::tenant_backup::report::{Choice, Moment};
-use crate::restoring::begin::{awaited, awaits, can_begin, facts, moment};
+use crate::restoring::begin::{awaited, awaits, can_begin, facts as begin_facts, moment};
 
 fn cluster(backup: &Value) -> Arc<TenantCluster> {
     let mut cluster = json!({
@@ -400,12 +400,17 @@ fn one_that_may_become_it_begins_in_the_place_of_nothing_and_only_while_it_waits
     assert_eq!((status.replaces, status.bump), (None, Some(1_000_000_860)));
     other.status = Some(plan.status);
     assert!(can_begin(&other, &waiting));
-    let facts = facts(&other, Timestamp::UNIX_EPOCH).unwrap();
+    let facts = begin_facts(&other, Timestamp::UNIX_EPOCH).unwrap();
     assert_eq!(facts.source_uid.as_deref(), Some("then"));
     for not in [becoming("New", false), becoming("Restore", true)] {
         assert!(!can_begin(&other, &not));
         assert!(!awaits(&not));
     }
+    // Who names its own UID means itself.
+    let mut own = other.clone();
+    own.spec.from.as_mut().unwrap().cluster_uid = Some("u".to_owned());
+    let own = begin_facts(&own, Timestamp::UNIX_EPOCH).unwrap();
+    assert_eq!(own.source_uid, None);
     // In place of what there is it is never carried out, whatever its status says.
     other.status.as_mut().unwrap().replaces = Some("8e9e".to_owned());
     assert!(!can_begin(&other, &becoming("Restore", true)));
@@ -433,7 +438,22 @@ fn backup_that_is_read_is_that_of_the_oldest_restore_that_may_still_be_had_or_is
         of("b", "y", 2, false),
         of("c", "z", 1, true),
     ];
+    let refused = |of: &Arc<Restore>| {
+        let into = Some(Into::Refused("no identity".to_owned()));
+        let plan = planned_into(of, becoming("Restore", false), into);
+        let mut of = Restore::clone(of);
+        of.status = Some(plan.status);
+        Arc::new(of)
+    };
     let waiting = becoming("Restore", false);
+    let behind = [refused(&all[0]), refused(&all[1])];
+    let first =
+        |all: &[Arc<Restore>]| awaited(all, &becoming("Restore", false)).map(|(uid, _)| uid);
+    assert_eq!(
+        first(&[Arc::clone(&all[0]), Arc::clone(&behind[1])]).as_deref(),
+        Some("x")
+    );
+    assert_eq!(first(&behind).as_deref(), Some("y"));
     let uid = |cluster: &TenantCluster| awaited(&all, cluster).map(|(uid, _)| uid);
     assert_eq!(uid(&waiting).as_deref(), Some("y"));
     assert_eq!(uid(&becoming("Restore", true)), None);

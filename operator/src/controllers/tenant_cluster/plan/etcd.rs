@@ -241,7 +241,15 @@ fn is_asked(valid: &Validated, observed: &Observed) -> bool {
         let mut members = known.members.iter();
         known.cluster_id.is_some() && members.all(|member| member.id.is_some())
     });
+    let restore = observed
+        .cluster
+        .status
+        .as_ref()
+        .and_then(|s| s.restore.as_ref());
+    // Of one that never answered, its members are known before they run.
+    let prepares = restore.is_some_and(|restore| restore.switched && !restore.prepared);
     !is_known
+        || prepares
         || observed.list_due
         || space::is_asked(observed)
         || disks::is_asked(valid, observed)
