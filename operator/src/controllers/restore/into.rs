@@ -50,7 +50,7 @@ impl Into {
 ///
 /// # Errors
 /// [`Error`]; what could not be read is not known.
-pub async fn look(
+pub async fn reconcile(
     ctx: &Context,
     restore: &Restore,
     cluster: &TenantCluster,

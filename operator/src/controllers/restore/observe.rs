@@ -84,7 +84,7 @@ async fn of_another(
     cluster: &Arc<TenantCluster>,
     uid: &str,
 ) -> Result<Observed, Error> {
-    let into = into::look(ctx, restore, cluster, uid).await?;
+    let into = into::reconcile(ctx, restore, cluster, uid).await?;
     let mut observed = Observed {
         cluster: Some(Arc::clone(cluster)),
         into: Some(into),

@@ -23,6 +23,7 @@ use crate::restoring::{ALL, Workload, begin};
 use crate::rollouts::queue::Answer;
 use crate::status::Waiting;
 
+mod awaited;
 mod backup;
 mod certificates;
 mod deletion;

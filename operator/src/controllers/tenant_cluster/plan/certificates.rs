@@ -25,7 +25,7 @@ pub(super) fn plan(
     let mut part = Part::new(PartName::Certificates);
     if begin::awaits(&observed.cluster) && !is_carried(observed) {
         // Authorities and keys are made once: those of the tenant cluster of then have to be known before.
-        part.waiting = Some(super::restoring::awaits(observed));
+        part.waiting = Some(super::awaited::waiting(observed));
         return part;
     }
     let mut wants = certificates::wants(valid, settings, addresses);

@@ -26,6 +26,7 @@ pub(super) mod volumes;
 use self::identity::{addresses, claims, identity};
 use self::replacement::Replacing;
 use self::space::Relief;
+use super::awaited;
 use super::pods;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
@@ -59,7 +60,7 @@ pub(super) fn plan(
     if care == Care::Awaited {
         let base = volumes::keeping_their_size(base, observed);
         part.apply("etcd volumes", observed, base);
-        part.waiting = Some(super::restoring::awaits(observed));
+        part.waiting = Some(awaited::waiting(observed));
         return part;
     }
     if care == Care::Held {

@@ -12,7 +12,6 @@ use api::{Reason, TenantCluster};
 use jiff::Timestamp;
 use kit_objects::known::Known;
 use kit_objects::object::{Key, Object};
-use kube::ResourceExt as _;
 use serde_json::json;
 use tenant_cp::backup::restore_jobs;
 use tenant_cp::{Settings, Validated, names};
@@ -263,18 +262,6 @@ pub(super) fn part(
     });
     part.waiting = part.waiting.or_else(|| resizes_later(valid, facts));
     part
-}
-
-/// What is said of etcd while nothing of it may start.
-pub(super) fn awaits(observed: &Observed) -> Waiting {
-    Waiting {
-        reason: Reason::RestoreWaiting,
-        message: format!(
-            "etcd begins with what a Restore brings (spec.etcd.bootstrap): nothing starts before one with clusterName: {} \
-             and from.clusterUID has brought it",
-            observed.cluster.name_any()
-        ),
-    }
 }
 
 /// Another number of members is wanted, and what is built was built for those that there were.

@@ -9,7 +9,7 @@ use tenant_cp::Validated;
 use tenant_cp::names;
 
 use super::super::types::{Part, Plan};
-use super::super::{endpoint, etcd, pods, restoring};
+use super::super::{awaited, endpoint, etcd, pods};
 use super::conditions::Conditions;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
@@ -82,7 +82,7 @@ fn members(set: &mut Conditions<'_>, wanted: i64, ready: i64, observed: &Observe
     let (reason, message) = match (alarm, pods::failure(observed, names::ETCD)) {
         (Some(alarm), _) => (alarm.reason, alarm.message),
         _ if begin::awaits(&observed.cluster) => {
-            let waits = restoring::awaits(observed);
+            let waits = awaited::waiting(observed);
             (waits.reason, waits.message)
         }
         _ if ready >= wanted => (Reason::MembersReady, message),
