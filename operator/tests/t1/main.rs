@@ -43,4 +43,5 @@ mod rbac;
 mod rollouts;
 mod support;
 mod tenant_objects;
+mod upgrades;
 mod volumes;

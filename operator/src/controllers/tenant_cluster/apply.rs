@@ -34,6 +34,7 @@ use crate::tenant_session::session;
 mod deletion;
 mod empty;
 mod etcd;
+mod preflight;
 mod probe;
 mod release;
 mod restore;
@@ -424,6 +425,9 @@ async fn act(
             applied.writes += 1;
         }
         Action::AskLargest { address } => etcd::space::largest(ctx, *address, observed).await,
+        Action::AskPreflight { address, servers } => {
+            preflight::ask(ctx, *address, servers, observed).await;
+        }
         Action::Probe { .. } => probe::probe(ctx, action, observed, now).await?,
         Action::ApplyTenantObjects { address, changes } => {
             tenant_objects::apply(ctx, *address, changes, observed, now).await?;

@@ -34,6 +34,7 @@ mod quotas;
 mod restoring;
 mod rollouts;
 mod unknown;
+mod upgrades;
 mod world;
 
 use world::*;

@@ -29,7 +29,7 @@ fn kube_proxy(world: &World) -> String {
     image.as_str().unwrap().to_owned()
 }
 
-fn apiserver(world: &World) -> String {
+pub(super) fn apiserver(world: &World) -> String {
     image(world, "Deployment", "control-plane", "kube-apiserver:")
 }
 
@@ -37,7 +37,7 @@ fn etcd(world: &World) -> String {
     image(world, "StatefulSet", "etcd", "/etcd:")
 }
 
-fn ask_for(world: &mut World, version: &str) {
+pub(super) fn ask_for(world: &mut World, version: &str) {
     world.cluster.spec.version = version.to_owned();
     world.cluster.metadata.generation = Some(world.cluster.metadata.generation.unwrap() + 1);
 }
