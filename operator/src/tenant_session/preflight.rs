@@ -135,7 +135,10 @@ async fn rows(
         }
         next = format!("&continue={}", escaped(&token));
     }
-    Err(format!("{path} has more than {} objects", PAGE * MOST_PAGES))
+    Err(format!(
+        "{path} has more than {} objects",
+        PAGE * MOST_PAGES
+    ))
 }
 
 /// As part of a query: what has a meaning there is written as its bytes.
@@ -235,7 +238,9 @@ fn read(metrics: &str) -> Answer<Counted> {
             counted.undecodable.extend(one.resource());
         }
         if counted.deprecated.len() + counted.undecodable.len() > MOST_RESOURCES {
-            return Err(format!("a kube-apiserver names more than {MOST_RESOURCES} resources"));
+            return Err(format!(
+                "a kube-apiserver names more than {MOST_RESOURCES} resources"
+            ));
         }
     }
     Ok(counted)
@@ -268,7 +273,10 @@ impl Sample<'_> {
     fn resource(&self) -> Option<String> {
         let group = self.label("group").unwrap_or_default();
         let version = self.label("version").unwrap_or_default();
-        let (resource, part) = (self.label("resource")?, self.label("subresource").unwrap_or_default());
+        let (resource, part) = (
+            self.label("resource")?,
+            self.label("subresource").unwrap_or_default(),
+        );
         let mut name = group.to_owned();
         for (mark, more) in [("/", version), (" ", resource), ("/", part)] {
             if !name.is_empty() && !more.is_empty() {

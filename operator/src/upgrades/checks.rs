@@ -92,7 +92,8 @@ fn etcd(facts: &Facts<'_>, found: &mut Vec<Finding>) {
         .filter(|(_, answer)| answer.is_err())
         .map(|(name, _)| *name)
         .collect();
-    let answers = || (facts.etcd.iter()).filter_map(|(name, answer)| Some((*name, *answer.as_ref().ok()?)));
+    let answers =
+        || (facts.etcd.iter()).filter_map(|(name, answer)| Some((*name, *answer.as_ref().ok()?)));
     let votes = answers().filter(|(_, member)| !member.is_learner).count();
     if silent.count > 0 {
         block(format!(
@@ -106,7 +107,9 @@ fn etcd(facts: &Facts<'_>, found: &mut Vec<Finding>) {
             facts.members
         ));
     }
-    let mut leaders: Vec<_> = answers().map(|(_, member)| member.leader.as_deref()).collect();
+    let mut leaders: Vec<_> = answers()
+        .map(|(_, member)| member.leader.as_deref())
+        .collect();
     leaders.sort_unstable();
     leaders.dedup();
     if leaders.len() > 1 || leaders.first() == Some(&None) {
@@ -115,7 +118,10 @@ fn etcd(facts: &Facts<'_>, found: &mut Vec<Finding>) {
     let indexes = || answers().map(|(_, member)| member.index);
     let behind = indexes().max().zip(indexes().min());
     if behind.is_some_and(|(most, least)| most - least >= MOST_BEHIND) {
-        block("a member of etcd is far behind the others; wait until it is not, or see its disk".to_owned());
+        block(
+            "a member of etcd is far behind the others; wait until it is not, or see its disk"
+                .to_owned(),
+        );
     }
     if answers().any(|(_, member)| !member.alarms.is_empty()) {
         block("etcd has an alarm; see the condition EtcdReady".to_owned());
@@ -266,7 +272,11 @@ fn webhooks(all: &[Webhook], found: &mut Vec<Finding>) {
     if slow.count > 0 {
         let message = format!(
             "{} for long about {what}: {}; lower timeoutSeconds to {SLOW}, for Leases to {SLOW_FOR_LEASES}",
-            many(slow.count, "webhook may be waited", "webhooks may be waited"),
+            many(
+                slow.count,
+                "webhook may be waited",
+                "webhooks may be waited"
+            ),
             slow.list()
         );
         found.push(Finding::warn(Check::Webhooks, message));
@@ -307,7 +317,11 @@ fn warnings(facts: &Facts<'_>, found: &mut Vec<Finding>) {
             let message = format!(
                 "{} no pod go now: {}; a node that is replaced later waits for it until the drainTimeout of its \
                  NodePool",
-                many(names.count, "disruption budget lets", "disruption budgets let"),
+                many(
+                    names.count,
+                    "disruption budget lets",
+                    "disruption budgets let"
+                ),
                 names.list()
             );
             found.push(Finding::warn(Check::DisruptionBudgets, message));

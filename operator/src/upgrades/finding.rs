@@ -149,7 +149,8 @@ impl Names {
     pub fn and(mut self, others: &Self) -> Self {
         self.count += others.count;
         let missing = NAMED.saturating_sub(self.first.len());
-        self.first.extend(others.first.iter().take(missing).cloned());
+        self.first
+            .extend(others.first.iter().take(missing).cloned());
         self
     }
 

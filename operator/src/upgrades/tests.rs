@@ -84,7 +84,11 @@ fn members_of_etcd_that_are_not_whole_are_told() {
     assert!(told(&|m| m.alarms = vec![Alarm::Corrupt]).contains("alarm"));
     assert!(told(&|m| m.size_in_use = 800 << 20).contains("more than 70 of a hundred"));
     let silent = found(&[Ok(member()), Err("timed out")], &Inside::empty());
-    assert!(silent[0].message.contains("1 member of etcd did not say how it is: etcd-1"));
+    assert!(
+        silent[0]
+            .message
+            .contains("1 member of etcd did not say how it is: etcd-1")
+    );
     assert_eq!(found(&[], &Inside::empty()), [], "no members are wanted");
 }
 
@@ -129,7 +133,11 @@ fn nodes_are_too_old_by_the_skew_policy_and_named() {
         kubelets: Ok([("banana".to_owned(), nodes(&["odd"]))].into()),
         ..Inside::empty()
     };
-    assert!(one(&odd).2.starts_with("1 node says no version that can be read: odd"));
+    assert!(
+        one(&odd)
+            .2
+            .starts_with("1 node says no version that can be read: odd")
+    );
 }
 
 #[test]
@@ -182,8 +190,14 @@ fn webhooks_block_only_where_nobody_answers_or_that_is_not_known() {
     };
     let verdict = |inside: &Inside| one(inside).1;
     assert_eq!(verdict(&of(true, 10, false, Reach::Nobody)), Verdict::Block);
-    assert_eq!(verdict(&of(true, 10, false, Reach::Unknown("x".into()))), Verdict::Block);
-    assert_eq!(verdict(&of(true, 10, false, Reach::Answered)), Verdict::Warn);
+    assert_eq!(
+        verdict(&of(true, 10, false, Reach::Unknown("x".into()))),
+        Verdict::Block
+    );
+    assert_eq!(
+        verdict(&of(true, 10, false, Reach::Answered)),
+        Verdict::Warn
+    );
     assert_eq!(verdict(&of(false, 16, false, Reach::Nobody)), Verdict::Warn);
     assert_eq!(verdict(&of(false, 4, true, Reach::Nobody)), Verdict::Warn);
     let calm = of(false, 10, false, Reach::Nobody);
@@ -204,7 +218,10 @@ fn authority_that_ends_soon_is_told_before_all_is_made_by_it() {
         inside: &inside,
         has_pools: false,
     };
-    let verdicts: Vec<_> = all(&facts, now()).iter().map(|f| (f.check, f.verdict)).collect();
+    let verdicts: Vec<_> = all(&facts, now())
+        .iter()
+        .map(|f| (f.check, f.verdict))
+        .collect();
     let check = Check::Certificates;
     assert_eq!(verdicts, [(check, Verdict::Block), (check, Verdict::Wait)]);
 }

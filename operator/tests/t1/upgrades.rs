@@ -91,7 +91,11 @@ async fn everything_that_speaks_against_an_upgrade_is_found_at_once_with_the_ope
     let calm = ask_until("the operator's rights", PATIENCE, || async {
         let inside = preflight::ask(&operator, &servers).await;
         let is_known = inside.kubelets.is_ok() && inside.tight_budgets.is_ok();
-        Ok(if is_known { Ok(inside) } else { Err(format!("{inside:?}")) })
+        Ok(if is_known {
+            Ok(inside)
+        } else {
+            Err(format!("{inside:?}"))
+        })
     })
     .await?;
     ensure!(found(&calm).is_empty(), "{:?}", found(&calm));
@@ -102,8 +106,15 @@ async fn everything_that_speaks_against_an_upgrade_is_found_at_once_with_the_ope
     get(&admin, "/apis/networking.k8s.io/v1beta1/servicecidrs").await?;
     let inside = ask_until("an APIService that is not available", PATIENCE, || async {
         let inside = preflight::ask(&operator, &servers).await;
-        let told = inside.unavailable.as_ref().is_ok_and(|names| names.count == 1);
-        Ok(if told { Ok(inside) } else { Err(format!("{inside:?}")) })
+        let told = inside
+            .unavailable
+            .as_ref()
+            .is_ok_and(|names| names.count == 1);
+        Ok(if told {
+            Ok(inside)
+        } else {
+            Err(format!("{inside:?}"))
+        })
     })
     .await?;
     let found = found(&inside);
@@ -114,15 +125,26 @@ async fn everything_that_speaks_against_an_upgrade_is_found_at_once_with_the_ope
         ensure!(found.iter().any(is_it), "{check:?} {words}: {found:#?}");
         Ok(())
     };
-    says(Check::Kubelets, Verdict::Block, "1 node is older than Kubernetes 1.37 takes: old;")?;
-    says(Check::DeprecatedApis, Verdict::Block, "networking.k8s.io/v1beta1 servicecidrs")?;
+    says(
+        Check::Kubelets,
+        Verdict::Block,
+        "1 node is older than Kubernetes 1.37 takes: old;",
+    )?;
+    says(
+        Check::DeprecatedApis,
+        Verdict::Block,
+        "networking.k8s.io/v1beta1 servicecidrs",
+    )?;
     says(Check::Webhooks, Verdict::Block, "policy/dead.example.com")?;
     says(Check::Webhooks, Verdict::Warn, "slow/slow.example.com")?;
     says(Check::ApiServices, Verdict::Warn, "v1.shop.example.com")?;
     says(Check::DisruptionBudgets, Verdict::Warn, "default/tight")?;
     ensure!(found.len() == 6, "{found:#?}");
     let webhooks = inside.webhooks.unwrap_or_default();
-    ensure!(webhooks.iter().any(|w| w.reach == Reach::Nobody), "{webhooks:?}");
+    ensure!(
+        webhooks.iter().any(|w| w.reach == Reach::Nobody),
+        "{webhooks:?}"
+    );
     Ok(())
 }
 
@@ -153,7 +175,10 @@ fn troubles() -> Vec<Value> {
             "resources": ["carts"],
         }],
     });
-    let (validating, mutating) = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration");
+    let (validating, mutating) = (
+        "ValidatingWebhookConfiguration",
+        "MutatingWebhookConfiguration",
+    );
     vec![
         json!({
             "apiVersion": "v1", "kind": "Node", "metadata": { "name": "old" },

@@ -43,8 +43,8 @@ mod workloads;
 use halted::Halt;
 use rollout::Rollout;
 use types::rest_what_failed;
-use upgrade::Upgrade;
 pub use types::{Action, Changes, LIST_SWEEP, Mode, Part, Plan, SLOW_SWEEP, Stage, Target};
+use upgrade::Upgrade;
 use workloads::Objects;
 
 /// The next step for one TenantCluster.

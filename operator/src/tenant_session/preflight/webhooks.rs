@@ -38,7 +38,11 @@ const CRITICAL: [(&str, &str, bool); 20] = [
     ("coordination.k8s.io", "leases", true),
     ("discovery.k8s.io", "endpointslices", true),
     ("flowcontrol.apiserver.k8s.io", "flowschemas", false),
-    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations", false),
+    (
+        "flowcontrol.apiserver.k8s.io",
+        "prioritylevelconfigurations",
+        false,
+    ),
     ("rbac.authorization.k8s.io", "clusterroles", false),
     ("rbac.authorization.k8s.io", "clusterrolebindings", false),
     ("rbac.authorization.k8s.io", "roles", true),
@@ -151,12 +155,13 @@ pub(super) async fn critical(client: &Client) -> Answer<Vec<Webhook>> {
     let mut webhooks = Vec::new();
     for kind in ["mutating", "validating"] {
         let resource = format!("{kind}webhookconfigurations");
-        let path = format!(
-            "/apis/admissionregistration.k8s.io/v1/{resource}?limit={MOST_CONFIGURATIONS}"
-        );
+        let path =
+            format!("/apis/admissionregistration.k8s.io/v1/{resource}?limit={MOST_CONFIGURATIONS}");
         let all: Configurations = get(client, &path, JSON).await?;
         if !all.metadata.r#continue.is_empty() || all.items.len() > MOST_CONFIGURATIONS {
-            return Err(format!("there are more than {MOST_CONFIGURATIONS} {resource}"));
+            return Err(format!(
+                "there are more than {MOST_CONFIGURATIONS} {resource}"
+            ));
         }
         for configuration in &all.items {
             for declared in &configuration.webhooks {
@@ -168,7 +173,10 @@ pub(super) async fn critical(client: &Client) -> Answer<Vec<Webhook>> {
                     None => Reach::Answered,
                 };
                 webhooks.push(Webhook {
-                    name: one_line(&format!("{}/{}", configuration.metadata.name, declared.name), 253),
+                    name: one_line(
+                        &format!("{}/{}", configuration.metadata.name, declared.name),
+                        253,
+                    ),
                     // Left out it is `Fail`, and ten seconds.
                     must_answer: declared.failure_policy.as_deref() != Some("Ignore"),
                     seconds: declared.timeout_seconds.unwrap_or(10),
@@ -218,7 +226,9 @@ impl Rule {
             let (resource, part) = named.split_once('/').unwrap_or((named, ""));
             (resource, part)
         });
-        groups.into_iter().any(|named| named == "*" || named == group)
+        groups
+            .into_iter()
+            .any(|named| named == "*" || named == group)
             && resources.any(|(named, part)| {
                 (named == "*" || named == resource) && ["", "*", "status"].contains(&part)
             })
@@ -268,7 +278,10 @@ async fn ready(client: &Client, service: &Service) -> Reach {
     );
     match get::<Slices>(client, &path, JSON).await {
         Ok(slices) => {
-            let mut endpoints = slices.items.iter().flat_map(|slice| slice.endpoints.iter().flatten());
+            let mut endpoints = slices
+                .items
+                .iter()
+                .flat_map(|slice| slice.endpoints.iter().flatten());
             // Left out it is taken for ready (`EndpointConditions`).
             match endpoints.any(|endpoint| endpoint.conditions.ready != Some(false)) {
                 true => Reach::Answered,
@@ -323,9 +336,7 @@ mod tests {
 
     #[test]
     fn namespaces_that_are_not_selected_are_not_asked_about() {
-        let without = |namespaces: &[&str]| {
-            json!({ "matchExpressions": [{ "key": NAME, "operator": "NotIn", "values": namespaces }] })
-        };
+        let without = |namespaces: &[&str]| json!({ "matchExpressions": [{ "key": NAME, "operator": "NotIn", "values": namespaces }] });
         let asked = |group: &str, resource: &str, selector: Value| {
             concerns(json!({ "rules": rules(group, resource), "namespaceSelector": selector }))
         };

@@ -50,5 +50,8 @@ async fn answers(
     let each: Vec<_> = each.collect();
     let asked = client(address)?;
     let asking = Box::pin(preflight::ask(&asked, &each));
-    budget.within(asking).await.map_err(|error| error.to_string())
+    budget
+        .within(asking)
+        .await
+        .map_err(|error| error.to_string())
 }

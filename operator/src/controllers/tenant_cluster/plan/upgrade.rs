@@ -85,7 +85,9 @@ impl Upgrade {
     fn wanted(&self) -> Option<&Wanted> {
         match self {
             Self::None => None,
-            Self::Asking(wanted) | Self::Judged { wanted, .. } | Self::Begun(wanted) => Some(wanted),
+            Self::Asking(wanted) | Self::Judged { wanted, .. } | Self::Begun(wanted) => {
+                Some(wanted)
+            }
         }
     }
 
@@ -161,12 +163,14 @@ impl Upgrade {
                 ..
             } => {
                 let of = |holds: bool| {
-                    let holds = move |f: &&Finding| (!may_begin && f.verdict != Verdict::Warn) == holds;
+                    let holds =
+                        move |f: &&Finding| (!may_begin && f.verdict != Verdict::Warn) == holds;
                     told(findings.iter().filter(holds))
                 };
                 after.phase = UpgradePhase::Checking;
                 (after.blockers, after.warnings) = (of(true), of(false));
-                plan.events.extend(notice(&after, before.as_ref(), findings, *may_begin));
+                plan.events
+                    .extend(notice(&after, before.as_ref(), findings, *may_begin));
                 if !may_begin {
                     let again = pause(findings, observed, now);
                     let pause = plan.requeue_after.map_or(again, |pause| pause.min(again));
@@ -271,7 +275,11 @@ fn findings(
     let held = versions::at(valid, &wanted.from);
     let progress = NamespacePlan::new(&held, observed, settings).progress;
     let store = &observed.material.store;
-    let is_authority = |name: &str| names::AUTHORITIES.iter().any(|of| of_authority(name, of).is_some());
+    let is_authority = |name: &str| {
+        names::AUTHORITIES
+            .iter()
+            .any(|of| of_authority(name, of).is_some())
+    };
     let authorities = store.iter().filter(|(name, _)| is_authority(name));
     let authorities = authorities
         .filter_map(|(name, pair)| Some((name.as_str(), pki::not_after(&pair.certificate)?)));
@@ -305,7 +313,9 @@ fn is_true(observed: &Observed, type_: ConditionType) -> bool {
 fn unrest(observed: &Observed, progress: &[Progress], now: Timestamp) -> Option<String> {
     let status = observed.cluster.status.as_ref();
     if observed.restore.is_some() {
-        return Some("it is brought back to a moment of its backup; wait until that is over".to_owned());
+        return Some(
+            "it is brought back to a moment of its backup; wait until that is over".to_owned(),
+        );
     }
     let etcd = status.and_then(|status| status.etcd.as_ref());
     if etcd.is_some_and(|etcd| etcd.replacing.is_some()) {
@@ -315,7 +325,9 @@ fn unrest(observed: &Observed, progress: &[Progress], now: Timestamp) -> Option<
         return Some("its pods are not known".to_owned());
     };
     if progress.contains(&Progress::Rolling) || pods.iter().any(|pod| pod.terminating) {
-        return Some("pods are being replaced, or not all are ready; wait until all are".to_owned());
+        return Some(
+            "pods are being replaced, or not all are ready; wait until all are".to_owned(),
+        );
     }
     let left = until_calm(observed, now)?;
     (!left.is_zero()).then(|| {

@@ -50,7 +50,10 @@ fn blocked_upgrade_says_all_and_the_version_that_serves_stays_and_is_looked_afte
     world.settle();
     assert!(apiserver(&world).ends_with(":v1.35.4"));
     let deployment = Key::new("Deployment", NS, "control-plane");
-    assert_eq!(world.objects[&deployment]["spec"]["replicas"], 2, "other changes go on");
+    assert_eq!(
+        world.objects[&deployment]["spec"]["replicas"], 2,
+        "other changes go on"
+    );
     assert_eq!(world.condition("Ready").0, "True");
     assert_eq!(world.condition("Degraded").0, "False");
     assert_eq!(
@@ -68,8 +71,14 @@ fn blocked_upgrade_says_all_and_the_version_that_serves_stays_and_is_looked_afte
     world.objects.remove(&deployment);
     world.objects.remove(&Key::new("Secret", NS, "apiserver"));
     world.settle();
-    assert!(apiserver(&world).ends_with(":v1.35.4"), "what is lost comes back as it was");
-    assert!(world.secret("apiserver").is_some(), "certificates are renewed");
+    assert!(
+        apiserver(&world).ends_with(":v1.35.4"),
+        "what is lost comes back as it was"
+    );
+    assert!(
+        world.secret("apiserver").is_some(),
+        "certificates are renewed"
+    );
 
     world.preflight = Inside::empty();
     world.settle();
@@ -120,10 +129,17 @@ fn silent_api_blocks_an_upgrade_until_its_user_says_otherwise() {
     world.settle();
     assert!(apiserver(&world).ends_with(":v1.35.4"));
     assert_eq!(world.condition("Ready").1, "ApiUnreachable");
-    assert!(checks(&world).contains(&"Rest".to_owned()), "{:?}", checks(&world));
+    assert!(
+        checks(&world).contains(&"Rest".to_owned()),
+        "{:?}",
+        checks(&world)
+    );
     world.cluster.spec.upgrade = serde_json::from_value(json!({ "guard": "Warn" })).unwrap();
     world.settle();
-    assert!(apiserver(&world).ends_with(":v1.35.5"), "another version may be what mends it");
+    assert!(
+        apiserver(&world).ends_with(":v1.35.5"),
+        "another version may be what mends it"
+    );
 }
 
 #[test]
@@ -143,7 +159,10 @@ fn one_that_was_not_ready_for_long_enough_waits_and_is_looked_at_then() {
         world.carry_out(&plan, &mut observed, &mut usize::MAX.clone());
     };
     assert!(again.as_secs() <= 61, "{again:?}");
-    world.now = world.now.checked_add(jiff::SignedDuration::from_secs(60)).unwrap();
+    world.now = world
+        .now
+        .checked_add(jiff::SignedDuration::from_secs(60))
+        .unwrap();
     world.settle();
     assert!(apiserver(&world).ends_with(":v1.36.3"));
 }
@@ -195,7 +214,10 @@ fn version_that_serves_is_not_told_of_features_of_the_new_one() {
         [("scheduling.k8s.io/v1alpha2".to_owned(), true)].into();
     world.settle();
     assert_eq!(checks(&world).len(), 3, "{:?}", world.condition("Degraded"));
-    assert_eq!(world.objects, before, "a kube-apiserver of 1.35 would not start with it");
+    assert_eq!(
+        world.objects, before,
+        "a kube-apiserver of 1.35 would not start with it"
+    );
 }
 
 #[test]
@@ -220,7 +242,10 @@ fn crash_or_erased_phase_after_any_write_ends_with_the_same_objects() {
             }
             world.settle();
             assert_eq!(world.objects, whole.objects, "cut after {cut} writes");
-            assert_eq!(world.cluster.status, whole.cluster.status, "cut after {cut} writes");
+            assert_eq!(
+                world.cluster.status, whole.cluster.status,
+                "cut after {cut} writes"
+            );
         }
     }
 }
