@@ -66,6 +66,8 @@ with_backups! {
         UpgradeBlocked: Person, "Mend all that `status.upgrade.blockers` names, set `spec.version` back, or set `spec.upgrade.guard` to Warn; see `docs/upgrades.md`.";
         /// The upgrade that is asked for begins once the tenant cluster is at rest; the version that serves stays.
         UpgradeWaiting: Waiting, "If it stays: read `status.upgrade.blockers`.";
+        /// The new kube-apiservers run, and serve the minor before for a while.
+        Upgrading: Waiting, "Nothing; `spec.upgrade.soak` says for how long.";
         /// The upgrade begins, and something was found that may trouble it.
         UpgradeWarned: Fine, "";
         /// All programs of the control plane have the version that was asked for.

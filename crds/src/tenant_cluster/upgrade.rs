@@ -2,11 +2,17 @@
 //!
 //! Invariant: the version alone begins an upgrade, and setting it back ends one; here stands how careful it is.
 
+use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::duration::Duration;
+
+const AT_MOST_A_DAY: &str = "duration(self) <= duration('24h')";
+const SOAK: &str = "upgrade.soak is how long new kube-apiservers serve the minor before: at most 24h, 0s for not at all";
+
 /// How a tenant cluster goes from one version to the next.
-#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Upgrade {
     /// What becomes of an upgrade that something speaks against (`status.upgrade.blockers`). `Enforce`: the version
@@ -14,6 +20,26 @@ pub struct Upgrade {
     /// Default: `Enforce`. Example: `Warn`.
     #[serde(default)]
     pub guard: UpgradeGuard,
+
+    /// How long the new kube-apiservers serve the minor before, with all its APIs and features and none of the new
+    /// one, before they serve their own, 0s to 24h: until then going back is going back to programs that wrote the
+    /// same. `0s`: not at all; a patch of a minor never does. Default: `10m`. Example: `1h`.
+    #[serde(default = "default_soak")]
+    #[x_kube(validation = Rule::new(AT_MOST_A_DAY).message(SOAK))]
+    pub soak: Duration,
+}
+
+impl Default for Upgrade {
+    fn default() -> Self {
+        Self {
+            guard: UpgradeGuard::default(),
+            soak: default_soak(),
+        }
+    }
+}
+
+fn default_soak() -> Duration {
+    Duration::from("10m")
 }
 
 impl Upgrade {
@@ -66,8 +92,13 @@ pub enum UpgradePhase {
     /// It is looked at what speaks against it; the version that serves stays.
     #[default]
     Checking,
-    /// etcd, kube-apiserver, kube-controller-manager and kube-scheduler are brought to it, in this order.
+    /// Pods of the new version are made: etcd's where its image changes, then kube-apiservers, and where it is a
+    /// patch all programs after them.
     Rolling,
+    /// All kube-apiservers are of the new minor and serve the one before.
+    Soaking,
+    /// They are brought to serve their own, and all programs after them.
+    Finalizing,
 }
 
 /// What was found before an upgrade.

@@ -55,17 +55,9 @@ pub fn all(facts: &Facts<'_>, now: Timestamp) -> Vec<Finding> {
     etcd(facts, &mut found);
     certificates(facts, now, &mut found);
     kubelets(facts, &mut found);
-    match &facts.inside.counted {
-        Ok(counted) => {
-            deprecated(facts.wanted, counted, &mut found);
-            undecodable(counted, &mut found);
-        }
-        Err(why) => {
-            let message = format!(
-                "it is not known which deprecated APIs are called, and whether all that is stored can be read: {why}"
-            );
-            found.push(Finding::block(Check::DeprecatedApis, message));
-        }
+    found.extend(deprecated_apis(facts.wanted, facts.inside));
+    if let Ok(counted) = &facts.inside.counted {
+        undecodable(counted, &mut found);
     }
     match &facts.inside.webhooks {
         Ok(all) => webhooks(all, &mut found),
@@ -76,6 +68,22 @@ pub fn all(facts: &Facts<'_>, now: Timestamp) -> Vec<Finding> {
     }
     warnings(facts, &mut found);
     found.sort();
+    found
+}
+
+/// What is found of deprecated APIs alone.
+#[must_use]
+pub fn deprecated_apis(wanted: &Wanted, inside: &Inside) -> Vec<Finding> {
+    let mut found = Vec::new();
+    match &inside.counted {
+        Ok(counted) => deprecated(wanted, counted, &mut found),
+        Err(why) => {
+            let message = format!(
+                "it is not known which deprecated APIs are called, and whether all that is stored can be read: {why}"
+            );
+            found.push(Finding::block(Check::DeprecatedApis, message));
+        }
+    }
     found
 }
 

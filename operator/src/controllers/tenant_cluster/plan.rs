@@ -98,8 +98,8 @@ fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
 
 fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     let upgrade = Upgrade::new(valid, observed, settings, now);
-    let held = upgrade.held(valid);
-    let valid = held.as_ref().unwrap_or(valid);
+    let now_wanted = upgrade.as_it_is_now(valid, observed);
+    let valid = now_wanted.as_ref().unwrap_or(valid);
     let mut parts = vec![
         tenant_namespace::plan(valid, observed, settings),
         kubeconfig::binding(valid, observed, settings),

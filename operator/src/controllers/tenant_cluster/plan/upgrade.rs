@@ -2,33 +2,32 @@
 //!
 //! Until it may, everything is planned for the version that serves: certificates are renewed, what is lost comes
 //! back, other changes of the spec are carried out. Once the control plane's template is of the new version it has
-//! begun, and nothing is asked any more.
+//! begun: new kube-apiservers serve the minor before for a while ([`soak`]), and then their own.
 //! Invariant: computed from what runs; erasing what the status says of it changes nothing but the time.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
-use api::names::LABEL_COMPONENT;
+use api::Reason;
 use api::tenant_cluster::{UpgradeFinding, UpgradeGuard, UpgradePhase, UpgradeStatus};
-use api::{ConditionType, Reason};
 use jiff::Timestamp;
 use kit::events::Notice;
-use tenant_cp::generations::of_authority;
-use tenant_cp::rollout::order::Progress;
-use tenant_cp::{Settings, Validated, names};
+use tenant_cp::{Settings, Validated};
 
-use super::NamespacePlan;
 use super::endpoint;
 use super::etcd::identity;
 use super::types::{Action, Part, Plan};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
-use crate::pod_failures;
 use crate::status::Waiting;
-use crate::upgrades::checks::{self, Facts};
 use crate::upgrades::finding::{Check, Finding, Verdict, told};
 use crate::upgrades::inside::Inside;
-use crate::upgrades::versions::{self, Wanted};
+use crate::upgrades::versions::{self, Template, Wanted};
+
+mod facts;
+mod soak;
+
+use facts::{findings, servers, until_calm};
+use soak::{Soak, soak};
 
 /// Pause between two looks at what speaks against one: nobody is woken when it is gone.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -45,7 +44,9 @@ pub(super) enum Upgrade {
         findings: Vec<Finding>,
         may_begin: bool,
     },
-    /// It has begun.
+    /// Its kube-apiservers serve the minor before.
+    Emulating { wanted: Wanted, soak: Soak },
+    /// They are brought to serve their own.
     Begun(Wanted),
 }
 
@@ -60,14 +61,22 @@ impl Upgrade {
             return Self::None;
         };
         let live = observed.started();
-        if live.there().and_then(versions::of_deployment).as_ref() == Some(&wanted.to) {
-            return Self::Begun(wanted);
+        match live
+            .there()
+            .map(|live| versions::template(live, &wanted.to))
+        {
+            Some(Template::Serves) => return Self::Begun(wanted),
+            Some(Template::Emulates) => {
+                let soak = soak(&wanted, valid, observed, settings, now);
+                return Self::Emulating { wanted, soak };
+            }
+            Some(Template::Other) | None => {}
         }
         let unknown;
         let inside = match (&observed.preflight, &observed.tenant) {
             (Some(inside), _) => inside,
             (None, Tenant::Silent { message }) => {
-                unknown = Inside::unknown(&format!("the API does not answer: {message}"));
+                unknown = silent(message);
                 &unknown
             }
             (None, _) => return Self::Asking(wanted),
@@ -85,9 +94,10 @@ impl Upgrade {
     fn wanted(&self) -> Option<&Wanted> {
         match self {
             Self::None => None,
-            Self::Asking(wanted) | Self::Judged { wanted, .. } | Self::Begun(wanted) => {
-                Some(wanted)
-            }
+            Self::Asking(wanted)
+            | Self::Judged { wanted, .. }
+            | Self::Emulating { wanted, .. }
+            | Self::Begun(wanted) => Some(wanted),
         }
     }
 
@@ -95,7 +105,20 @@ impl Upgrade {
         match self {
             Self::Asking(_) => true,
             Self::Judged { may_begin, .. } => !may_begin,
-            Self::None | Self::Begun(_) => false,
+            Self::None | Self::Emulating { .. } | Self::Begun(_) => false,
+        }
+    }
+
+    /// Whether kube-apiservers are to serve the minor before.
+    fn emulates(&self, observed: &Observed) -> bool {
+        match self {
+            Self::Judged {
+                wanted,
+                may_begin: true,
+                ..
+            } => wanted.emulates(soak_of(observed)),
+            Self::Emulating { soak, .. } => !matches!(soak, Soak::Over),
+            _ => false,
         }
     }
 
@@ -105,16 +128,23 @@ impl Upgrade {
     }
 
     /// The tenant cluster as it is to be now; none where that is as it is asked for.
-    pub(super) fn held(&self, valid: &Validated) -> Option<Validated> {
-        let wanted = self.wanted().filter(|_| self.is_held())?;
-        Some(versions::at(valid, &wanted.from))
+    pub(super) fn as_it_is_now(&self, valid: &Validated, observed: &Observed) -> Option<Validated> {
+        let wanted = self.wanted()?;
+        match (self.is_held(), self.emulates(observed)) {
+            (true, _) => Some(versions::at(valid, &wanted.from)),
+            (false, true) => Some(versions::emulating(valid, wanted.from.minor)),
+            (false, false) => None,
+        }
     }
 
     /// Asks once all else is `settled`, and says what it waits for.
     pub(super) fn part(&self, valid: &Validated, observed: &Observed, settled: bool) -> Part {
         let mut part = Part::new(PartName::Upgrade);
         match self {
-            Self::Asking(_) if settled && matches!(observed.tenant, Tenant::Answers { .. }) => {
+            Self::Asking(_)
+            | Self::Emulating {
+                soak: Soak::Asking, ..
+            } if settled && matches!(observed.tenant, Tenant::Answers { .. }) => {
                 part.actions.extend(ask(valid, observed));
             }
             Self::Judged {
@@ -122,6 +152,22 @@ impl Upgrade {
                 findings,
                 may_begin: false,
             } => part.waiting = Some(waiting(wanted, findings)),
+            Self::Emulating {
+                wanted,
+                soak: Soak::Blocked(findings),
+            } => part.waiting = Some(waiting(wanted, findings)),
+            Self::Emulating {
+                wanted,
+                soak: Soak::Goes(_),
+            } => {
+                part.waiting = Some(Waiting {
+                    reason: Reason::Upgrading,
+                    message: format!(
+                        "kube-apiservers are of Kubernetes {} and serve 1.{} for {}; spec.version may be set back",
+                        wanted.to, wanted.from.minor, observed.cluster.spec.upgrade.soak.0
+                    ),
+                });
+            }
             _ => {}
         }
         part
@@ -154,8 +200,31 @@ impl Upgrade {
             // What was found stays until it is known again.
             Self::None | Self::Asking(_) => {}
             Self::Begun(_) => {
-                after.phase = UpgradePhase::Rolling;
+                after.phase = match wanted.emulates(soak_of(observed)) {
+                    true => UpgradePhase::Finalizing,
+                    false => UpgradePhase::Rolling,
+                };
                 after.blockers = Vec::new();
+            }
+            Self::Emulating { soak, .. } => {
+                after.phase = match soak {
+                    Soak::Rolling => UpgradePhase::Rolling,
+                    Soak::Goes(_) | Soak::Asking | Soak::Blocked(_) => UpgradePhase::Soaking,
+                    Soak::Over => UpgradePhase::Finalizing,
+                };
+                let pause = match soak {
+                    Soak::Goes(left) => Some(*left + Duration::from_secs(1)),
+                    Soak::Blocked(_) => Some(PAUSE),
+                    _ => None,
+                };
+                sooner(plan, pause);
+                if let Soak::Blocked(findings) = soak {
+                    after.blockers = told(findings.iter());
+                    plan.events
+                        .extend(notice(&after, before.as_ref(), findings, false));
+                } else if !matches!(soak, Soak::Asking) {
+                    after.blockers = Vec::new();
+                }
             }
             Self::Judged {
                 findings,
@@ -171,15 +240,19 @@ impl Upgrade {
                 (after.blockers, after.warnings) = (of(true), of(false));
                 plan.events
                     .extend(notice(&after, before.as_ref(), findings, *may_begin));
-                if !may_begin {
-                    let again = pause(findings, observed, now);
-                    let pause = plan.requeue_after.map_or(again, |pause| pause.min(again));
-                    plan.requeue_after = Some(pause);
-                }
+                sooner(plan, (!may_begin).then(|| pause(findings, observed, now)));
             }
         }
         plan.status.upgrade = Some(after);
     }
+}
+
+fn sooner(plan: &mut Plan, again: Option<Duration>) {
+    plan.requeue_after = plan.requeue_after.into_iter().chain(again).min();
+}
+
+fn soak_of(observed: &Observed) -> Duration {
+    observed.cluster.spec.upgrade.soak.get().unwrap_or_default()
 }
 
 /// An Event where something else is found than before.
@@ -251,113 +324,14 @@ fn ask(valid: &Validated, observed: &Observed) -> Option<Action> {
     Some(Action::AskPreflight { address, servers })
 }
 
-/// Addresses of pods that serve; none where they are not known.
-fn servers(observed: &Observed) -> Vec<IpAddr> {
-    let ns = observed.tenant_namespace();
-    let all = observed.objects.iter();
-    let pods = all.filter(|(key, pod)| {
-        let component = &pod["metadata"]["labels"][LABEL_COMPONENT];
-        key.kind == "Pod" && key.namespace == ns && *component == names::CONTROL_PLANE
-    });
-    let serving = pods.filter(|(_, pod)| pod_failures::is_ready(pod));
-    serving
-        .filter_map(|(_, pod)| pod["status"]["podIP"].as_str()?.parse().ok())
-        .collect()
-}
-
-fn findings(
-    wanted: &Wanted,
-    (valid, inside): (&Validated, &Inside),
-    observed: &Observed,
-    settings: &Settings,
-    now: Timestamp,
-) -> Vec<Finding> {
-    let held = versions::at(valid, &wanted.from);
-    let progress = NamespacePlan::new(&held, observed, settings).progress;
-    let store = &observed.material.store;
-    let is_authority = |name: &str| {
-        names::AUTHORITIES
-            .iter()
-            .any(|of| of_authority(name, of).is_some())
-    };
-    let authorities = store.iter().filter(|(name, _)| is_authority(name));
-    let authorities = authorities
-        .filter_map(|(name, pair)| Some((name.as_str(), pki::not_after(&pair.certificate)?)));
-    let asked = match &observed.etcd {
-        Etcd::NotAsked => None,
-        Etcd::Asked(answers) => Some(answers),
-    };
-    let etcd = asked.into_iter().flatten().map(|(name, answer)| {
-        let answer = answer.as_ref().map_err(String::as_str);
-        (name.as_str(), answer)
-    });
-    let facts = Facts {
-        wanted,
-        unrest: unrest(observed, &progress, now),
-        members: usize::try_from(held.etcd.replicas).unwrap_or(0),
-        etcd: etcd.collect(),
-        authorities: authorities.collect(),
-        certificates_ready: is_true(observed, ConditionType::CertificatesReady),
-        inside,
-        has_pools: observed.workers,
-    };
-    checks::all(&facts, now)
-}
-
-fn is_true(observed: &Observed, type_: ConditionType) -> bool {
-    let status = observed.cluster.status.as_ref();
-    status.is_some_and(|status| api::condition::is_true(&status.conditions, type_))
-}
-
-/// Why it is not at rest.
-fn unrest(observed: &Observed, progress: &[Progress], now: Timestamp) -> Option<String> {
-    let status = observed.cluster.status.as_ref();
-    if observed.restore.is_some() {
-        return Some(
-            "it is brought back to a moment of its backup; wait until that is over".to_owned(),
-        );
-    }
-    let etcd = status.and_then(|status| status.etcd.as_ref());
-    if etcd.is_some_and(|etcd| etcd.replacing.is_some()) {
-        return Some("a member of etcd is replaced; wait until that is over".to_owned());
-    }
-    let Some(pods) = &observed.pods else {
-        return Some("its pods are not known".to_owned());
-    };
-    if progress.contains(&Progress::Rolling) || pods.iter().any(|pod| pod.terminating) {
-        return Some(
-            "pods are being replaced, or not all are ready; wait until all are".to_owned(),
-        );
-    }
-    let left = until_calm(observed, now)?;
-    (!left.is_zero()).then(|| {
-        format!(
-            "it is not Ready for {} seconds yet; wait, or see the condition Ready",
-            observed.upgrade_calm.as_secs()
-        )
-    })
-}
-
-/// How long until it was Ready for long enough; none where that is not asked for.
-fn until_calm(observed: &Observed, now: Timestamp) -> Option<Duration> {
-    let calm = observed.upgrade_calm;
-    if calm.is_zero() && observed.was_ready() {
-        return None;
-    }
-    let status = observed.cluster.status.as_ref()?;
-    let mut conditions = status.conditions.iter();
-    let ready = conditions.find(|c| c.type_ == ConditionType::Ready.as_str())?;
-    if ready.status != "True" {
-        return Some(calm.max(Duration::from_secs(1)));
-    }
-    let since = Duration::try_from(now.duration_since(ready.last_transition_time.0));
-    Some(calm.saturating_sub(since.unwrap_or_default()))
-}
-
 /// When to look again.
 fn pause(findings: &[Finding], observed: &Observed, now: Timestamp) -> Duration {
     let waits = findings.iter().any(|f| f.check == Check::Rest);
     let left = until_calm(observed, now).filter(|left| waits && !left.is_zero());
     let second = Duration::from_secs(1);
     left.map_or(PAUSE, |left| (left + second).min(PAUSE))
+}
+
+fn silent(message: &str) -> Inside {
+    Inside::unknown(&format!("the API does not answer: {message}"))
 }

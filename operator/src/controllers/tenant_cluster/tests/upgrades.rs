@@ -2,7 +2,7 @@
 //!
 //! Invariant: whatever is found or not known, what runs goes on as it is and is looked after.
 
-use api::tenant_cluster::{UpgradePhase, UpgradeStatus};
+use api::tenant_cluster::{UpgradeGuard, UpgradePhase, UpgradeStatus};
 
 use super::rollouts::{apiserver, ask_for};
 use super::*;
@@ -94,7 +94,7 @@ fn upgrade_begins_all_the_same_where_its_user_only_wants_to_be_told() {
     let mut world = ready(minimal());
     world.preflight = troubled();
     ask_for(&mut world, "1.36.3");
-    world.cluster.spec.upgrade = serde_json::from_value(json!({ "guard": "Warn" })).unwrap();
+    world.cluster.spec.upgrade.guard = UpgradeGuard::Warn;
     world.stuck = true;
     world.settle();
     assert!(apiserver(&world).ends_with(":v1.36.3"));
@@ -134,7 +134,7 @@ fn silent_api_blocks_an_upgrade_until_its_user_says_otherwise() {
         "{:?}",
         checks(&world)
     );
-    world.cluster.spec.upgrade = serde_json::from_value(json!({ "guard": "Warn" })).unwrap();
+    world.cluster.spec.upgrade.guard = UpgradeGuard::Warn;
     world.settle();
     assert!(
         apiserver(&world).ends_with(":v1.35.5"),
@@ -247,5 +247,170 @@ fn crash_or_erased_phase_after_any_write_ends_with_the_same_objects() {
                 "cut after {cut} writes"
             );
         }
+    }
+}
+
+fn emulates(world: &World) -> bool {
+    let pod =
+        &world.objects[&Key::new("Deployment", NS, "control-plane")]["spec"]["template"]["spec"];
+    let args = pod["containers"][0]["args"].as_array().unwrap();
+    args.contains(&json!("--emulated-version=1.35"))
+}
+
+fn controllers(world: &World) -> String {
+    let pod =
+        &world.objects[&Key::new("Deployment", NS, "controllers")]["spec"]["template"]["spec"];
+    pod["containers"][0]["image"].as_str().unwrap().to_owned()
+}
+
+fn later(world: &mut World, minutes: i64) {
+    let by = jiff::SignedDuration::from_mins(minutes);
+    world.now = world.now.checked_add(by).unwrap();
+}
+
+fn ask_for_a_minor(world: &mut World) {
+    ask_for(world, "1.36.3");
+    world.cluster.spec.upgrade.soak = "10m".into();
+}
+
+#[test]
+fn minor_is_served_only_once_kube_apiservers_have_served_the_one_before_for_long_enough() {
+    let mut world = ready(minimal());
+    ask_for_a_minor(&mut world);
+    world.settle();
+    assert!(apiserver(&world).ends_with(":v1.36.3"));
+    assert!(emulates(&world));
+    assert!(
+        controllers(&world).ends_with(":v1.35.4"),
+        "they are never newer than what is served"
+    );
+    let version = |world: &World| world.cluster.status.clone().unwrap().version.unwrap();
+    assert_eq!(version(&world), "1.35.4", "nodes do not follow yet");
+    assert_eq!(status(&world).unwrap().phase, UpgradePhase::Soaking);
+    assert_eq!(
+        world.condition("Progressing"),
+        ("True".into(), "Upgrading".into())
+    );
+    assert_eq!(world.condition("Ready").0, "True");
+    let writes = world.writes;
+    later(&mut world, 9);
+    world.settle();
+    assert_eq!(world.writes, writes, "nothing is written while it waits");
+    later(&mut world, 2);
+    world.settle();
+    assert!(apiserver(&world).ends_with(":v1.36.3") && !emulates(&world));
+    assert!(controllers(&world).ends_with(":v1.36.3"));
+    assert_eq!(version(&world), "1.36.3");
+    assert_eq!(status(&world), None);
+    assert_eq!(world.condition("Progressing").1, "AsDesired");
+}
+
+#[test]
+fn patch_and_an_upgrade_that_is_not_to_soak_go_at_once() {
+    for (asked, soak) in [("1.35.5", "10m"), ("1.36.3", "0s")] {
+        let mut world = ready(minimal());
+        ask_for(&mut world, asked);
+        world.cluster.spec.upgrade.soak = soak.into();
+        world.settle();
+        let version = world.cluster.status.clone().unwrap().version;
+        assert_eq!(version.as_deref(), Some(asked));
+    }
+}
+
+#[test]
+fn upgrade_that_soaks_is_set_back_and_leaves_nothing() {
+    let whole = ready(minimal());
+    let mut world = whole.clone();
+    ask_for_a_minor(&mut world);
+    world.settle();
+    assert!(emulates(&world));
+    ask_for(&mut world, "1.35.4");
+    world.settle();
+    let template = |world: &World| {
+        world.objects[&Key::new("Deployment", NS, "control-plane")]["spec"]["template"].clone()
+    };
+    assert_eq!(template(&world), template(&whole));
+    assert_eq!(status(&world), None);
+}
+
+#[test]
+fn client_that_calls_what_goes_keeps_kube_apiservers_serving_the_minor_before() {
+    let mut world = ready(minimal());
+    ask_for_a_minor(&mut world);
+    world.settle();
+    world.preflight = troubled();
+    later(&mut world, 11);
+    world.settle();
+    assert!(emulates(&world));
+    assert_eq!(
+        checks(&world),
+        ["DeprecatedApis"],
+        "nodes and webhooks were asked about before"
+    );
+    assert_eq!(world.condition("Progressing").1, "UpgradeBlocked");
+    world.preflight = Inside::unknown("forbidden");
+    world.settle();
+    assert!(emulates(&world), "not known is not none");
+    world.cluster.spec.upgrade.guard = UpgradeGuard::Warn;
+    world.settle();
+    assert!(!emulates(&world));
+}
+
+#[test]
+fn pods_that_are_not_all_of_the_new_template_do_not_soak() {
+    let mut world = ready(minimal());
+    world.stuck = true;
+    ask_for_a_minor(&mut world);
+    world.settle();
+    later(&mut world, 60);
+    world.settle();
+    assert!(emulates(&world));
+    assert_eq!(status(&world).unwrap().phase, UpgradePhase::Rolling);
+    world.stuck = false;
+    world.play_controllers();
+    world.settle();
+    assert_eq!(
+        status(&world).unwrap().phase,
+        UpgradePhase::Soaking,
+        "counted from now on"
+    );
+}
+
+#[test]
+fn crash_or_erased_phase_while_a_minor_changes_ends_with_the_same_objects() {
+    let start = ready(minimal());
+    let through = |world: &mut World| {
+        world.settle();
+        later(world, 11);
+        world.settle();
+    };
+    let changed = || {
+        let mut world = start.clone();
+        ask_for_a_minor(&mut world);
+        world
+    };
+    let mut whole = changed();
+    through(&mut whole);
+    assert!(apiserver(&whole).ends_with(":v1.36.3") && !emulates(&whole));
+    let total = whole.writes - start.writes;
+    for cut in 0..total {
+        let mut world = changed();
+        let mut left = cut;
+        // The writes before and after the soak are cut alike.
+        for _ in 0..4 {
+            if !world.reconcile(&mut left) {
+                break;
+            }
+            later(&mut world, 11);
+        }
+        world.cluster.status.as_mut().unwrap().upgrade = None;
+        through(&mut world);
+        assert!(!emulates(&world), "cut after {cut} writes");
+        assert_eq!(
+            world.objects.keys().collect::<Vec<_>>(),
+            whole.objects.keys().collect::<Vec<_>>()
+        );
+        let version = world.cluster.status.clone().unwrap().version;
+        assert_eq!(version.as_deref(), Some("1.36.3"), "cut after {cut} writes");
     }
 }
