@@ -22,6 +22,7 @@ mod resources;
 mod scheduling;
 mod service_accounts;
 mod status;
+mod upgrade;
 pub use crate::taints::PodToleration;
 pub use addons::{
     Addon, Addons, Autoscaler, AutoscalerLimits, CloudController, Cni, CniType, CoreDns, Csi,
@@ -42,6 +43,7 @@ pub use status::{
     AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdReplacement,
     EtcdStatus, NetworkStatus, RolledOut, RolloutStatus, TenantClusterStatus,
 };
+pub use upgrade::{Upgrade, UpgradeFinding, UpgradeGuard, UpgradePhase, UpgradeStatus};
 
 /// A Kubernetes cluster whose API server, etcd and controllers run as pods of the management
 /// cluster.
@@ -77,6 +79,11 @@ pub struct TenantClusterSpec {
     /// one minor at a time and never down a minor. Required, no default. Example: `1.35.4`.
     #[schemars(length(max = 32), regex(pattern = r"^v?[0-9]+\.[0-9]+\.[0-9]+$"))]
     pub version: String,
+
+    /// How it goes from one version to the next. Default: it does not begin while something speaks against
+    /// it. Example: `{"guard": "Warn"}`.
+    #[serde(default, skip_serializing_if = "Upgrade::is_default")]
+    pub upgrade: Upgrade,
 
     /// The control plane: kube-apiserver, kube-controller-manager and kube-scheduler.
     /// Default: one pod of each kind, reachable inside the management cluster.

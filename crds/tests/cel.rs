@@ -56,6 +56,8 @@ fn backup(value: &Value) -> Value {
 const FULL: &str =
     "backup.full is how often the whole database is written: at least 1h and at most 720h";
 const DELTA: &str = "backup.delta is how much may be lost at most: at least 1s and at most 1h";
+const SOAK: &str = "upgrade.soak is how long new kube-apiservers serve the minor before: at most 24h, 0s for \
+                    not at all";
 const TYPE: &str = "endpoint.type cannot change: kubeconfigs and nodes hold the address; create a \
                     new tenant cluster";
 const HOST: &str = "endpoint.type NodePort needs endpoint.host: the address or DNS name under \
@@ -94,6 +96,7 @@ fn refused() -> Vec<Case> {
         create(backup(&json!({"full": "721h"})), FULL),
         create(backup(&json!({"delta": "0s"})), DELTA),
         create(backup(&json!({"delta": "61m"})), DELTA),
+        create(tc(&json!({"upgrade": {"soak": "25h"}})), SOAK),
         create(named("a-", &json!({})), NAME),
         create(endpoint(&json!({"type": "NodePort"})), HOST),
         create(endpoint(&json!({"type": "NodePort", "host": ""})), HOST),

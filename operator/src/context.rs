@@ -113,6 +113,8 @@ pub struct Context {
     pub tenant_wait: Duration,
     /// How long something has to be so before a member of etcd is replaced.
     pub etcd_patience: Patience,
+    /// How long a tenant cluster has to be Ready before an upgrade begins.
+    pub upgrade_calm: Duration,
     /// Tenants whose API did not answer lately, by UID.
     pub breaker: Breaker,
     /// Tenants whose API answered at its Service and not at its published endpoint, by UID.

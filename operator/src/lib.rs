@@ -17,6 +17,7 @@
 //! | [`host_sessions`] | what is done on machines that are reached by SSH |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`etcd_replacement`], [`etcd_space`], [`etcd_disks`] | a member of etcd that lost its data; a database that is full; a slow disk |
+//! | [`upgrades`] | what speaks against an upgrade of a tenant cluster |
 //! | [`capacity`] | whether the management cluster has room for one machine more |
 //! | [`pod_failures`] | why pods of control planes do not run |
 //! | [`orphans`] | tenant namespaces whose TenantCluster is gone |
@@ -61,6 +62,7 @@ pub mod tenant_session;
 pub mod throttle;
 pub mod triggers;
 pub mod turns;
+pub mod upgrades;
 pub mod volume_loss;
 pub mod watches;
 pub mod webhook;

@@ -51,6 +51,7 @@ use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
 use crate::throttle::Throttle;
 use crate::triggers::{Triggered, Triggers};
+use crate::upgrades;
 use crate::watches::secrets::SecretWatches;
 use crate::watches::virtual_machines::VmWatches;
 
@@ -208,6 +209,7 @@ impl Manager {
             endpoint_breaker: Breaker::default(),
             tenant_wait: Budget::WAIT,
             etcd_patience: Patience::default(),
+            upgrade_calm: upgrades::CALM,
         });
         Self {
             context,

@@ -4,6 +4,7 @@
 //! reasons and exit codes, and those that are not known here decide nothing.
 
 use api::Reason;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -182,6 +183,15 @@ pub fn is_ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|c| c["type"] == "Ready" && c["status"] == "True")
+}
+
+/// Since when a pod, as JSON, is ready to serve; none where it is not, or does not say.
+#[must_use]
+pub fn ready_since(pod: &Value) -> Option<Timestamp> {
+    let conditions = pod["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    let ready = conditions.find(|c| c["type"] == "Ready" && c["status"] == "True")?;
+    ready["lastTransitionTime"].as_str()?.parse().ok()
 }
 
 type Found = (Reason, String, bool);

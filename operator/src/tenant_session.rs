@@ -7,6 +7,7 @@
 //! | [`probe`] | whether an API serves, writes, and which version it is |
 //! | [`etcd`] | what the members of etcd say of themselves |
 //! | [`largest`] | which resources fill it |
+//! | [`preflight`] | what speaks against an upgrade |
 //! | [`api_probes`] | wait, outside of reconciles, for the answer of one that starts or fell silent |
 //! | [`requests`] | the objects that Covey keeps inside: list, read, apply |
 //! | [`bulkhead`] | how many places of a controller tenants hold together that are slow or silent |
@@ -22,6 +23,7 @@ pub mod budget;
 pub mod bulkhead;
 pub mod etcd;
 pub mod largest;
+pub mod preflight;
 pub mod probe;
 pub mod registry;
 pub mod requests;

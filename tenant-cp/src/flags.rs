@@ -37,13 +37,16 @@ impl Program {
     }
 }
 
+/// The version whose APIs and features a program serves in place of its own (KEP-4330).
+pub const EMULATED_VERSION: &str = "emulated-version";
+
 /// Refused for every program: they end it, open it up, or move what Covey relies on.
 const REFUSED: &[&str] = &[
     "cert-dir",
     "config",
     "contention-profiling",
     "debug-socket-path",
-    "emulated-version",
+    EMULATED_VERSION,
     "h",
     "help",
     "master",

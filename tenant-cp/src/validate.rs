@@ -33,6 +33,7 @@ pub(crate) mod quantity;
 mod refusal;
 mod scheduling;
 mod service;
+mod upgrade;
 pub mod validated;
 
 pub use admit::{admit, transition_warnings};

@@ -132,3 +132,27 @@ fn active_service_account_key_signs_and_all_verify() {
     ];
     assert_eq!(args(&material), wanted);
 }
+
+#[test]
+fn kube_apiserver_that_serves_the_minor_before_is_told_that_and_nothing_else_is_changed() {
+    let (v, a, settings) = (minimal(), addresses("x"), Settings::default());
+    let material = fixtures::material([], "old");
+    let emulating = tenant_cp::Validated {
+        emulated: Some(34),
+        ..v.clone()
+    };
+    let of = |v| management_objects::workloads(v, &settings, &a, &material);
+    for (plain, mut object) in of(&v).into_iter().zip(of(&emulating)) {
+        if object.name == "control-plane" {
+            let template = &mut object.value["spec"]["template"];
+            let args = &mut template["spec"]["containers"][0]["args"];
+            let args = args.as_array_mut().unwrap();
+            let flag = "--emulated-version=1.34";
+            assert!(args.contains(&flag.into()), "{args:?}");
+            args.retain(|arg| arg != flag);
+            // The hash is of the template.
+            template["metadata"] = plain.value["spec"]["template"]["metadata"].clone();
+        }
+        assert_eq!(object.value["spec"], plain.value["spec"], "{}", plain.name);
+    }
+}

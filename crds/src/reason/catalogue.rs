@@ -61,6 +61,17 @@ with_backups! {
         WaitingForStart: Waiting, "Nothing, or raise `config.maxConcurrentStarts` of the chart.";
         /// Its pods are to be replaced, and others are rolled out first; it runs as before.
         WaitingForRollout: Waiting, "Nothing. If it stays: see which tenant clusters are `RollingOut`, and why.";
+        /// Something speaks against the upgrade that is asked for; the version that serves stays.
+        /// Cause: Nodes, clients or webhooks of the tenant cluster that would not work afterwards, or etcd is not whole.
+        UpgradeBlocked: Person, "Mend all that `status.upgrade.blockers` names, set `spec.version` back, or set `spec.upgrade.guard` to Warn; see `docs/upgrades.md`.";
+        /// The upgrade that is asked for begins once the tenant cluster is at rest; the version that serves stays.
+        UpgradeWaiting: Waiting, "If it stays: read `status.upgrade.blockers`.";
+        /// The new kube-apiservers run, and serve the minor before for a while.
+        Upgrading: Waiting, "Nothing; `spec.upgrade.soak` says for how long.";
+        /// The upgrade begins, and something was found that may trouble it.
+        UpgradeWarned: Fine, "";
+        /// All programs of the control plane have the version that was asked for.
+        Upgraded: Fine, "";
         /// New pods of the control plane are not ready after ten minutes; the old ones serve on.
         /// Cause: An image that cannot be pulled, a flag that the new version does not know, or no room for one pod more.
         RolloutStuck: Person, "Mend what the pods say, or set `spec.version` or the flags back.";

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::backup::{BackupStatus, RestoreProgress};
+use super::upgrade::UpgradeStatus;
 use crate::condition::{ConditionStatus, ConditionType};
 
 /// CEL over the whole object: `spec.network.podCIDR` appears after creation only when it repeats
@@ -42,6 +43,11 @@ pub struct TenantClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub version: Option<String>,
+
+    /// The upgrade that is wanted or under way. Absent where the version that serves is the one that is asked for.
+    /// Example: `{"from": "1.35.4", "to": "1.36.3", "phase": "Checking", "since": "2027-01-31T12:00:00Z"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<UpgradeStatus>,
 
     /// Where the API answers. Absent until a load balancer gave an address; one that was lost stays
     /// here, and the condition `EndpointReady` says so.

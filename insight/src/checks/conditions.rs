@@ -110,7 +110,8 @@ fn level(reason: Option<Reason>, age: SignedDuration, grace: SignedDuration) -> 
             | R::KubeVirtOutdated
             | R::AboveLimits
             | R::AddonOff
-            | R::AutoscalingRefused,
+            | R::AutoscalingRefused
+            | R::UpgradeBlocked,
         ) => Some(Level::Warning),
         // It may be known for long that there is no room, and hurts once somebody needs it.
         Some(R::NoRoom | R::QuotaExhausted | R::MemberLost | R::SpaceLow) => Some(Level::Warning),

@@ -180,6 +180,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             observed.etcd_steps = before.etcd_steps;
             observed.etcd_space = before.etcd_space;
             observed.turn = before.turn;
+            observed.preflight = before.preflight;
             watch_secrets(ctx, &observed);
         }
     }

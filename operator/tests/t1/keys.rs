@@ -24,13 +24,15 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client};
 use operator::tenant_session::budget::Budget;
+use operator::tenant_session::requests::apply_in_order;
 use operator::tenant_session::session::Session;
 use pki::{KeyPair, Signer, Want};
 use serde_json::{Value, json};
 use tenant_cp::certificates::{self, Generations, Material, ServiceAccountKeys};
+use tenant_cp::desired::bootstrap::rbac;
 use tenant_cp::generations::{authority_name, bundle, clients};
 use tenant_cp::validate::validate;
-use tenant_cp::{Addresses, Settings, Validated, management_objects};
+use tenant_cp::{Addresses, Settings, Validated, management_objects, tenant_objects};
 use testkit::certs;
 use testkit::process::{Process, Workdir};
 use testkit::programs::Programs;
@@ -280,6 +282,24 @@ impl ControlPlane {
     /// The last lines of what the kube-apiserver wrote.
     pub(crate) fn log(&self) -> String {
         self.api_server.log_tail(2_000)
+    }
+
+    pub(crate) fn operator(&self) -> Result<Client> {
+        self.client(&self.material.store["operator"])
+    }
+
+    /// Applies what gives rights inside, as the operator does.
+    pub(crate) async fn apply_rights(&self) -> Result<()> {
+        let (settings, hosts) = (Settings::default(), addresses(&self.valid));
+        let trust = tenant_objects::Trust {
+            authority: "",
+            kubelets: Some(""),
+            konnectivity: None,
+        };
+        let wanted = tenant_objects::wanted(&self.valid, &settings, &hosts, trust);
+        let rights: Vec<_> = wanted.iter().filter(|o| rbac::is_privileged(o)).collect();
+        let applied = apply_in_order(&self.administrator()?, &rights).await;
+        Ok(applied.map_err(|left| left.error)?)
     }
 
     pub(crate) fn administrator(&self) -> Result<Client> {

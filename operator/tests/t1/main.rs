@@ -45,4 +45,5 @@ mod rbac;
 mod rollouts;
 mod support;
 mod tenant_objects;
+mod upgrades;
 mod volumes;

@@ -91,6 +91,8 @@ pub(super) const FLAGS: Table = Table {
         "authorization-config",
         "authorization-mode",
         "egress-selector-config-file",
+        // While it is upgraded.
+        "emulated-version",
         "etcd-servers",
         "service-account-issuer",
         "service-account-jwks-uri",

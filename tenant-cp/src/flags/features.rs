@@ -110,6 +110,14 @@ pub fn known_to(minor: u64, gates: &BTreeMap<String, bool>) -> BTreeMap<String, 
     gates.map(|(name, on)| (name.clone(), *on)).collect()
 }
 
+/// Of the API versions of a tenant cluster those that a minor has.
+#[must_use]
+pub fn served_by(minor: u64, apis: &BTreeMap<String, bool>) -> BTreeMap<String, bool> {
+    let known = |name: &str| find(API_VERSIONS, name).is_some_and(|api| api.is_in(minor));
+    let apis = apis.iter().filter(|(name, _)| known(name));
+    apis.map(|(name, on)| (name.clone(), *on)).collect()
+}
+
 /// The flag with these values; none where there are none.
 pub(crate) fn flag(
     name: &'static str,

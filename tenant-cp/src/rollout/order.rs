@@ -138,13 +138,14 @@ pub fn programs(control_plane: Progress, controllers: Progress) -> Progress {
 }
 
 /// The tenant cluster as what follows sees it: of the version that serves (`status.version`), until that
-/// which it follows has the one that is asked for. kube-controller-manager and kube-scheduler follow the
+/// which it follows has the one that is asked for, and is not that one before. kube-controller-manager and kube-scheduler follow the
 /// kube-apiserver, addons and adapters follow all three (version skew policy: none of them may be newer
 /// than a kube-apiserver).
 #[must_use]
 pub fn as_it_serves(valid: &Validated, before: Progress, serves: Option<&str>) -> Validated {
     let mut served = valid.clone();
-    if before != Progress::Current
+    served.emulated = None;
+    if (before != Progress::Current || valid.emulated.is_some())
         && let Some(Ok(version)) = serves.map(version::parse)
     {
         served.version = version;

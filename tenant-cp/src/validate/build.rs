@@ -43,6 +43,7 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
         uid,
         generation: tc.metadata.generation.unwrap_or_default(),
         version,
+        emulated: None,
         replicas: control_plane.replicas,
         endpoint: endpoint(&control_plane.endpoint, spec.addons.konnectivity.enabled),
         api_server: component(

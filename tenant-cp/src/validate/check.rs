@@ -20,7 +20,7 @@ use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
 use crate::validate::{
     api_server, authentication, autoscaler, backup, configuration, dns, endpoint, etcd, features,
-    limits, load_balancers, nodes, pod_metadata, pod_security, quantity, scheduling,
+    limits, load_balancers, nodes, pod_metadata, pod_security, quantity, scheduling, upgrade,
 };
 use crate::{text, version};
 
@@ -66,6 +66,7 @@ pub(super) fn check_with(
     network(tc, settings, &mut problems);
     autoscaler::check(&tc.spec.addons.autoscaler, &mut problems);
     backup::check(tc, &mut problems);
+    upgrade::check(tc, &mut problems);
     if let Some(registry) = &tc.spec.images.registry
         && let Err(message) = text::registry(registry.trim_end_matches('/'))
     {

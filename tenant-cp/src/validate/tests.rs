@@ -27,6 +27,7 @@ mod pod_metadata;
 mod policy;
 mod scheduling;
 mod storage;
+mod upgrade;
 
 /// A valid TenantCluster as the API stores it, with `patch` merged into it (RFC 7386).
 fn tc(patch: &Value) -> TenantCluster {

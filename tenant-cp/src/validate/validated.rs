@@ -33,6 +33,8 @@ pub struct Validated {
     pub tenant_namespace: String,
     /// Kubernetes version.
     pub version: Version,
+    /// The minor (of 1.x) that its kube-apiservers serve in place of their own, while it is upgraded.
+    pub emulated: Option<u64>,
     /// Number of control-plane pods.
     pub replicas: i32,
     /// How the API is published.

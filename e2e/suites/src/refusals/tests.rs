@@ -138,6 +138,10 @@ const OF_CLUSTERS: Harmless = &[
         ],
     ),
     ("one of those that Covey builds", &["version"]),
+    (
+        "the schema bounds it, and only its own upgrade waits",
+        &["upgrade.soak"],
+    ),
 ];
 
 const OF_POOLS: Harmless = &[

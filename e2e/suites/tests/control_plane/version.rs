@@ -91,7 +91,10 @@ async fn version(s: &Scenario) -> Result<()> {
 }
 
 async fn ask_for(tenant: &Tenant, version: &str) -> Result<()> {
-    tenant.change(&json!({ "version": version })).await
+    // For a minor the new kube-apiserver serves the one before for so long.
+    let upgrade = json!({ "soak": "15s" });
+    let change = json!({ "version": version, "upgrade": upgrade });
+    tenant.change(&change).await
 }
 
 /// The image of kube-proxy inside the tenant cluster.

@@ -37,7 +37,10 @@ async fn upgrade(s: &Scenario) -> Result<()> {
     writer.more(20, Duration::from_secs(60)).await?;
 
     let members = tenant.pod_uids("etcd").await?;
-    tenant.change(&json!({ "version": NEW })).await?;
+    let upgrade = json!({ "soak": "15s" });
+    tenant
+        .change(&json!({ "version": NEW, "upgrade": upgrade }))
+        .await?;
     settled(&tenant).await?;
     ensure!(
         tenant.pod_uids("etcd").await? == members,

@@ -35,6 +35,7 @@ mod deletion;
 mod empty;
 mod etcd;
 mod losses;
+mod preflight;
 mod probe;
 mod release;
 mod restore;
@@ -436,6 +437,9 @@ async fn act(
             applied.writes += 1;
         }
         Action::AskLargest { address } => etcd::space::largest(ctx, *address, observed).await,
+        Action::AskPreflight { address, servers } => {
+            preflight::ask(ctx, *address, servers, observed).await;
+        }
         Action::Probe { .. } => probe::probe(ctx, action, observed, now).await?,
         Action::ApplyTenantObjects { address, changes } => {
             tenant_objects::apply(ctx, *address, changes, observed, now).await?;

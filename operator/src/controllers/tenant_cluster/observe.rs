@@ -180,6 +180,8 @@ pub async fn observe(
         etcd_glance,
         etcd_disks,
         etcd_patience: ctx.etcd_patience,
+        preflight: None,
+        upgrade_calm: ctx.upgrade_calm,
         failures: BTreeMap::new(),
         backup: ctx.backups.of(&uid),
         restore,

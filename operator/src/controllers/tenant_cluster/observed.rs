@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::condition::is_true;
 use api::tenant_cluster::{NetworkStatus, RolloutStatus};
@@ -28,6 +29,7 @@ use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{DataHash, ListedMember, MemberStatus};
 use crate::tenant_session::largest::Size;
+use crate::upgrades::inside::Inside;
 use component_pods::ComponentPod;
 use restore::RestoreSeen;
 
@@ -87,6 +89,10 @@ pub struct Observed {
     pub etcd_disks: Disks,
     /// How long something has to be so before a member of etcd is replaced.
     pub etcd_patience: Patience,
+    /// What the tenant's API said of an upgrade that is wanted; none where it was not asked in this reconcile.
+    pub preflight: Option<Inside>,
+    /// How long it has to be Ready before an upgrade begins.
+    pub upgrade_calm: Duration,
     /// Parts that could not be carried out in this reconcile, and are not tried again in it.
     pub failures: BTreeMap<PartName, Failure>,
     /// What is known of its backup; none where nothing is known.

@@ -39,6 +39,8 @@ pub enum PartName {
     Prune,
     /// Objects inside the tenant cluster.
     TenantObjects,
+    /// Whether the version that is asked for may begin.
+    Upgrade,
 }
 
 impl fmt::Display for PartName {
@@ -60,6 +62,7 @@ impl fmt::Display for PartName {
             Self::Kubeconfig => "kubeconfig",
             Self::Prune => "what addons left behind",
             Self::TenantObjects => "objects inside the tenant cluster",
+            Self::Upgrade => "upgrade",
         })
     }
 }

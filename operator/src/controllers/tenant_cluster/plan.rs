@@ -40,6 +40,7 @@ mod status;
 mod tenant_namespace;
 pub mod tenant_objects;
 pub mod types;
+mod upgrade;
 mod workloads;
 
 use etcd::Care;
@@ -47,6 +48,7 @@ use halted::Halt;
 use rollout::Rollout;
 use types::rest_what_failed;
 pub use types::{Action, Changes, LIST_SWEEP, Mode, Part, Plan, SLOW_SWEEP, Stage, Target};
+use upgrade::Upgrade;
 use workloads::Objects;
 
 /// The next step for one TenantCluster.
@@ -99,12 +101,15 @@ fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
 }
 
 fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
+    let upgrade = Upgrade::new(valid, observed, settings, now);
+    let now_wanted = upgrade.as_it_is_now(valid, observed);
+    let valid = now_wanted.as_ref().unwrap_or(valid);
     let mut parts = vec![
         tenant_namespace::plan(valid, observed, settings),
         kubeconfig::binding(valid, observed, settings),
     ];
     let namespace = NamespacePlan::new(valid, observed, settings);
-    let facts = namespace.facts(observed, settings);
+    let facts = namespace.facts(observed, settings, &upgrade);
     let Rollout { allowed, part } = rollout::plan(observed, facts);
     let restoring = restoring::next(valid, observed, now);
     let held = restoring.as_ref().map(|next| next.held.clone());
@@ -141,7 +146,11 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         parts.push(objects);
         rest_what_failed(&mut parts, observed);
     }
-    status::report(parts, in_place, facts, valid, observed, now)
+    let is_settled = is_open && parts.iter().all(Part::is_settled);
+    parts.push(upgrade.part(valid, observed, is_settled));
+    let mut plan = status::report(parts, in_place, facts, valid, observed, now);
+    upgrade.report(&mut plan, observed, now);
+    plan
 }
 
 /// Whether kube-controller-manager, kube-scheduler and the Cluster Autoscaler may be there. They wait for an API
@@ -221,7 +230,7 @@ impl NamespacePlan {
         tenant_objects::Wanted::new(&self.served, observed, settings, addresses)
     }
 
-    fn facts(&self, observed: &Observed, settings: &Settings) -> Facts {
+    fn facts(&self, observed: &Observed, settings: &Settings, upgrade: &Upgrade) -> Facts {
         let [etcd, control_plane, controllers] = self.progress;
         let known = observed.rollout();
         let other_templates = known.and_then(|r| r.templates.as_ref()) != Some(&observed.templates);
@@ -249,7 +258,7 @@ impl NamespacePlan {
                 r.etcd.is_some() && r.control_plane.is_some() && controllers
             }),
             other_templates,
-            wanted_now: rollout::is_wanted_now(observed, &self.workloads),
+            wanted_now: upgrade.goes_on() || rollout::is_wanted_now(observed, &self.workloads),
             keys_are_lost: rollout::are_keys_lost(observed),
         }
     }

@@ -35,6 +35,7 @@ mod restoring;
 mod rollouts;
 mod unknown;
 mod volume_loss;
+mod upgrades;
 mod world;
 
 use world::*;

@@ -4,6 +4,7 @@
 //! is an orderly end; either way nothing of it goes on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::TenantCluster;
@@ -42,6 +43,8 @@ pub(crate) struct Launch {
     pub(crate) pace: Pace,
     /// How long something has to be so before a member of etcd is replaced.
     pub(crate) etcd_patience: Patience,
+    /// How long a tenant cluster has to be Ready before an upgrade begins.
+    pub(crate) upgrade_calm: Duration,
 }
 
 impl Launch {
@@ -56,6 +59,7 @@ impl Launch {
             dial: None,
             pace: Pace::default(),
             etcd_patience: Patience::default(),
+            upgrade_calm: Duration::ZERO,
         })
     }
 
@@ -97,14 +101,15 @@ impl Launch {
             dial,
             pace,
             etcd_patience,
+            upgrade_calm,
             ..
         } = self;
         let dial = dial.unwrap_or_else(|| site.dial());
         let mut manager = Manager::new(client, settings, leadership, dial, &instance, &port);
         let shared = Arc::get_mut(&mut manager.context);
-        shared
-            .context("the context is shared already")?
-            .etcd_patience = etcd_patience;
+        let shared = shared.context("the context is shared already")?;
+        shared.etcd_patience = etcd_patience;
+        shared.upgrade_calm = upgrade_calm;
         let context = Arc::clone(&manager.context);
         // As above.
         context.throttle.limit(500.0, 1000.0);

@@ -178,7 +178,22 @@ fn operator_rules(kept: &[Object]) -> Vec<PolicyRule> {
             &[names::KUBELET_CLIENT_SIGNER, names::KUBELET_SERVING_SIGNER],
             &["approve"],
         ),
-        // Which resources fill etcd.
+        // What speaks against an upgrade.
+        rule(
+            "admissionregistration.k8s.io",
+            "mutatingwebhookconfigurations",
+            &[],
+            &["list"],
+        ),
+        rule(
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations",
+            &[],
+            &["list"],
+        ),
+        rule("apiregistration.k8s.io", "apiservices", &[], &["list"]),
+        rule("policy", "poddisruptionbudgets", &[], &["list"]),
+        // Which resources fill etcd, and which deprecated ones are called.
         PolicyRule {
             non_resource_urls: Some(vec!["/metrics".to_owned()]),
             verbs: vec!["get".to_owned()],

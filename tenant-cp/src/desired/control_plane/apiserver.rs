@@ -10,7 +10,7 @@ use api::tenant_cluster::AuditLog;
 use k8s_openapi::api::core::v1::{Capabilities, Container, ContainerPort, SecurityContext, Volume};
 
 use crate::desired::pod;
-use crate::flags::{Program, args, features};
+use crate::flags::{EMULATED_VERSION, Program, args, features};
 use crate::material::{Material, service_account_file};
 use crate::names::{self, API_PORT};
 use crate::network::addresses::Addresses;
@@ -59,6 +59,8 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses, material: &Material) -
             .map(|issuer| ("service-account-issuer", issuer)),
     );
     computed.extend(audit(v));
+    let emulated = v.emulated.map(|minor| format!("1.{minor}"));
+    computed.extend(emulated.map(|version| (EMULATED_VERSION, version)));
     computed.extend(features::flag("feature-gates", &v.feature_gates));
     computed.extend(features::flag("runtime-config", &v.runtime_config));
     computed.push(match v.authorization_webhooks.is_empty() {

@@ -14,6 +14,7 @@ use tenant_cp::names;
 use tenant_cp::rollout::template;
 
 use crate::pod_failures;
+use crate::upgrades::versions;
 
 /// One pod.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -55,7 +56,7 @@ pub fn of(objects: &BTreeMap<Key, Value>) -> Vec<ComponentPod> {
 }
 
 /// Whether pods have to be listed: some are not ready and say why, it is not known that all of them are of the
-/// newest template, or a member of etcd is being replaced or may have to be.
+/// newest template, an upgrade is wanted, or a member of etcd is being replaced or may have to be.
 #[must_use]
 pub fn are_needed(
     cluster: &TenantCluster,
@@ -82,7 +83,8 @@ pub fn are_needed(
         let live = objects.get(&key);
         live.is_some_and(|live| !is_all_ready(live) || rolled_out(live).as_ref() != known)
     });
-    is_rolling || is_a_member_lost(cluster, objects, namespace)
+    let is_upgraded = versions::wanted(cluster).is_some();
+    is_rolling || is_upgraded || is_a_member_lost(cluster, objects, namespace)
 }
 
 /// Whether a member of etcd is not, or not on its claim, what the status says.

@@ -281,7 +281,8 @@ fn facts(
         // follow it, are not replaced before there is somebody to let them join. The first answer of all
         // comes from the only version there is.
         let programs = order::programs(rollout.control_plane, rollout.controllers);
-        if status.version.is_none() || programs == Progress::Current {
+        let is_whole = programs == Progress::Current && valid.emulated.is_none();
+        if status.version.is_none() || is_whole {
             status.version = Some(served.to_string());
         }
     }

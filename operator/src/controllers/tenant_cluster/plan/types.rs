@@ -332,6 +332,13 @@ pub enum Action {
         /// Address of the Service.
         address: (IpAddr, u16),
     },
+    /// Ask the tenant's API what speaks against an upgrade.
+    AskPreflight {
+        /// Address of the Service.
+        address: (IpAddr, u16),
+        /// Addresses of the pods that serve; none where they are not known.
+        servers: Vec<IpAddr>,
+    },
     /// Write what differs inside the tenant cluster.
     ApplyTenantObjects {
         /// Address of the Service.

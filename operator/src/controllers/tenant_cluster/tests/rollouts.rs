@@ -3,6 +3,8 @@
 //! Invariant: etcd before the control plane before what follows it; what the operator wants of all tenant
 //! clusters waits for its turn, and takes nothing from any of them until then.
 
+use api::tenant_cluster::UpgradeGuard;
+
 use super::*;
 use crate::rollouts::queue::PATIENCE;
 
@@ -29,7 +31,7 @@ fn kube_proxy(world: &World) -> String {
     image.as_str().unwrap().to_owned()
 }
 
-fn apiserver(world: &World) -> String {
+pub(super) fn apiserver(world: &World) -> String {
     image(world, "Deployment", "control-plane", "kube-apiserver:")
 }
 
@@ -37,8 +39,9 @@ fn etcd(world: &World) -> String {
     image(world, "StatefulSet", "etcd", "/etcd:")
 }
 
-fn ask_for(world: &mut World, version: &str) {
+pub(super) fn ask_for(world: &mut World, version: &str) {
     world.cluster.spec.version = version.to_owned();
+    world.cluster.spec.upgrade.soak = "0s".into();
     world.cluster.metadata.generation = Some(world.cluster.metadata.generation.unwrap() + 1);
 }
 
@@ -88,6 +91,8 @@ fn pod_of_an_older_template_that_has_not_ended_keeps_the_version_back() {
     world.settle();
     let old = ending.pods[&Key::new("Pod", NS, "control-plane-0")].clone();
     ask_for(&mut ending, "1.36.0");
+    // It would not begin before that has ended.
+    ending.cluster.spec.upgrade.guard = UpgradeGuard::Warn;
     let ends = Key::new("Pod", NS, "control-plane-old");
     ending.pods.insert(ends.clone(), old);
     ending.pods.get_mut(&ends).unwrap()["metadata"]["deletionTimestamp"] =

@@ -29,6 +29,7 @@ use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
 use crate::tenant_session::largest::Size;
+use crate::upgrades::inside::Inside;
 
 mod controllers;
 mod restore;
@@ -139,6 +140,12 @@ pub(super) struct World {
     pub(super) wanted: BTreeSet<Key>,
     /// A Restore, and what goes with it.
     pub(super) restore: Option<Play>,
+    /// What its API says of an upgrade.
+    pub(super) preflight: Inside,
+    /// How many servers were asked of it, each time.
+    pub(super) asked: Vec<usize>,
+    /// How long it has to be Ready before one begins.
+    pub(super) calm: std::time::Duration,
     /// What it is now.
     pub(super) now: Timestamp,
     pub(super) writes: usize,
@@ -180,6 +187,9 @@ impl World {
             refused: Vec::new(),
             wanted: BTreeSet::new(),
             restore: None,
+            preflight: Inside::empty(),
+            asked: Vec::new(),
+            calm: std::time::Duration::ZERO,
             now: now(),
             writes: 0,
         }
@@ -240,6 +250,8 @@ impl World {
             etcd_glance: self.glance,
             etcd_disks: self.disks.clone(),
             etcd_patience: Patience::default(),
+            preflight: None,
+            upgrade_calm: self.calm,
             failures: BTreeMap::new(),
             backup: None,
             restore: self.see_restore(),
@@ -289,6 +301,7 @@ impl World {
             let before = std::mem::replace(observed, self.observe());
             observed.failures = before.failures;
             observed.turn = before.turn;
+            observed.preflight = before.preflight;
         }
         finished
     }
@@ -406,6 +419,10 @@ impl World {
                     resource: "events".to_owned(),
                     bytes: self.largest,
                 }]);
+            }
+            Action::AskPreflight { servers, .. } => {
+                observed.preflight = Some(self.preflight.clone());
+                self.asked.push(servers.len());
             }
             Action::Probe {
                 apply,

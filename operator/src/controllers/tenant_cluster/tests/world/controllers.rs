@@ -64,6 +64,14 @@ impl World {
                 let mut pod = template.clone();
                 pod["metadata"]["uid"] = json!(format!("uid-of-{}-{hash}", key.name));
                 pod["status"]["conditions"] = json!([{ "type": "Ready", "status": "True" }]);
+                if name == "control-plane" {
+                    let ready = &mut pod["status"]["conditions"][0];
+                    ready["lastTransitionTime"] = json!(self.now.to_string());
+                    let same = self.pods.get(&key).filter(|before| {
+                        template::of_pod(before) == template::of_workload(workload)
+                    });
+                    pod = same.cloned().unwrap_or(pod);
+                }
                 self.pods.insert(key, pod);
             }
         }

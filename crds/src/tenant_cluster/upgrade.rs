@@ -1,0 +1,115 @@
+//! How a tenant cluster goes from one version to the next, and how far it is.
+//!
+//! Invariant: the version alone begins an upgrade, and setting it back ends one; here stands how careful it is.
+
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::duration::Duration;
+
+const AT_MOST_A_DAY: &str = "duration(self) <= duration('24h')";
+const SOAK: &str = "upgrade.soak is how long new kube-apiservers serve the minor before: at most 24h, 0s for not at all";
+
+/// How a tenant cluster goes from one version to the next.
+#[derive(Clone, Debug, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Upgrade {
+    /// What becomes of an upgrade that something speaks against (`status.upgrade.blockers`). `Enforce`: the version
+    /// that runs stays, and is looked after, until nothing does. `Warn`: it is told, and the upgrade goes on.
+    /// Default: `Enforce`. Example: `Warn`.
+    #[serde(default)]
+    pub guard: UpgradeGuard,
+
+    /// How long the new kube-apiservers serve the minor before, with all its APIs and features and none of the new
+    /// one, before they serve their own, 0s to 24h: until then going back is going back to programs that wrote the
+    /// same. `0s`: not at all; a patch of a minor never does. Default: `10m`. Example: `1h`.
+    #[serde(default = "default_soak")]
+    #[x_kube(validation = Rule::new(AT_MOST_A_DAY).message(SOAK))]
+    pub soak: Duration,
+}
+
+impl Default for Upgrade {
+    fn default() -> Self {
+        Self {
+            guard: UpgradeGuard::default(),
+            soak: default_soak(),
+        }
+    }
+}
+
+fn default_soak() -> Duration {
+    Duration::from("10m")
+}
+
+impl Upgrade {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What becomes of an upgrade that something speaks against.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum UpgradeGuard {
+    /// It does not begin.
+    #[default]
+    Enforce,
+    /// It begins all the same.
+    Warn,
+}
+
+/// An upgrade that is wanted, or under way.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpgradeStatus {
+    /// The version that serves. Example: `1.35.4`.
+    #[schemars(length(max = 32))]
+    pub from: String,
+    /// The version that is asked for. Example: `1.36.3`.
+    #[schemars(length(max = 32))]
+    pub to: String,
+    /// How far it is; computed anew each time from what runs. Example: `Checking`.
+    #[serde(default)]
+    pub phase: UpgradePhase,
+    /// When it was first seen to be wanted, RFC 3339, UTC. Example: `2027-01-31T12:00:00Z`.
+    #[schemars(length(max = 64))]
+    pub since: String,
+    /// All that keeps it from beginning, sorted by check, one entry for each check.
+    /// Example: `[{"check": "Kubelets", "message": "2 nodes are too old for Kubernetes 1.36: a, b; …"}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["check"]))]
+    pub blockers: Vec<UpgradeFinding>,
+    /// What is worth knowing and keeps nothing from beginning, sorted by check, one entry for each check.
+    /// Example: `[{"check": "DisruptionBudgets", "message": "1 budget lets no pod go: shop/db"}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["check"]))]
+    pub warnings: Vec<UpgradeFinding>,
+}
+
+/// How far an upgrade is.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum UpgradePhase {
+    /// It is looked at what speaks against it; the version that serves stays.
+    #[default]
+    Checking,
+    /// Pods of the new version are made: etcd's where its image changes, then kube-apiservers, and where it is a
+    /// patch all programs after them.
+    Rolling,
+    /// All kube-apiservers are of the new minor and serve the one before.
+    Soaking,
+    /// They are brought to serve their own, and all programs after them.
+    Finalizing,
+}
+
+/// What was found before an upgrade.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpgradeFinding {
+    /// Name of the check, as in `docs/upgrades.md`. Example: `Kubelets`.
+    #[schemars(length(max = 32))]
+    pub check: String,
+    /// What, how many, the first three by name, and how to mend it.
+    /// Example: `2 nodes are too old for Kubernetes 1.36: a, b; replace them`.
+    #[schemars(length(max = 1024))]
+    pub message: String,
+}

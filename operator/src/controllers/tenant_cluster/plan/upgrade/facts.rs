@@ -1,0 +1,130 @@
+//! What is seen of a tenant cluster before an upgrade.
+//!
+//! Invariant: what was not seen is not taken for well.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use api::ConditionType;
+use api::names::LABEL_COMPONENT;
+use jiff::Timestamp;
+use serde_json::Value;
+use tenant_cp::generations::of_authority;
+use tenant_cp::rollout::order::Progress;
+use tenant_cp::{Settings, Validated, names};
+
+use super::super::NamespacePlan;
+use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
+use crate::pod_failures;
+use crate::upgrades::checks::{self, Facts};
+use crate::upgrades::finding::Finding;
+use crate::upgrades::inside::Inside;
+use crate::upgrades::versions::{self, Wanted};
+
+/// Pods with a kube-apiserver.
+pub(super) fn pods(observed: &Observed) -> impl Iterator<Item = &Value> {
+    let ns = observed.tenant_namespace();
+    let all = observed.objects.iter();
+    let pods = all.filter(move |(key, pod)| {
+        let component = &pod["metadata"]["labels"][LABEL_COMPONENT];
+        key.kind == "Pod" && key.namespace == ns && *component == names::CONTROL_PLANE
+    });
+    pods.map(|(_, pod)| pod)
+}
+
+/// Addresses of pods that serve; none where they are not known.
+pub(super) fn servers(observed: &Observed) -> Vec<IpAddr> {
+    let serving = pods(observed).filter(|pod| pod_failures::is_ready(pod));
+    serving
+        .filter_map(|pod| pod["status"]["podIP"].as_str()?.parse().ok())
+        .collect()
+}
+
+pub(super) fn findings(
+    wanted: &Wanted,
+    (valid, inside): (&Validated, &Inside),
+    observed: &Observed,
+    settings: &Settings,
+    now: Timestamp,
+) -> Vec<Finding> {
+    let held = versions::at(valid, &wanted.from);
+    let progress = NamespacePlan::new(&held, observed, settings).progress;
+    let store = &observed.material.store;
+    let is_authority = |name: &str| {
+        names::AUTHORITIES
+            .iter()
+            .any(|of| of_authority(name, of).is_some())
+    };
+    let authorities = store.iter().filter(|(name, _)| is_authority(name));
+    let authorities = authorities
+        .filter_map(|(name, pair)| Some((name.as_str(), pki::not_after(&pair.certificate)?)));
+    let asked = match &observed.etcd {
+        Etcd::NotAsked => None,
+        Etcd::Asked(answers) => Some(answers),
+    };
+    let etcd = asked.into_iter().flatten().map(|(name, answer)| {
+        let answer = answer.as_ref().map_err(String::as_str);
+        (name.as_str(), answer)
+    });
+    let facts = Facts {
+        wanted,
+        unrest: unrest(observed, &progress, now),
+        members: usize::try_from(held.etcd.replicas).unwrap_or(0),
+        etcd: etcd.collect(),
+        authorities: authorities.collect(),
+        certificates_ready: is_true(observed, ConditionType::CertificatesReady),
+        inside,
+        has_pools: observed.workers,
+    };
+    checks::all(&facts, now)
+}
+
+fn is_true(observed: &Observed, type_: ConditionType) -> bool {
+    let status = observed.cluster.status.as_ref();
+    status.is_some_and(|status| api::condition::is_true(&status.conditions, type_))
+}
+
+/// Why it is not at rest.
+fn unrest(observed: &Observed, progress: &[Progress], now: Timestamp) -> Option<String> {
+    let status = observed.cluster.status.as_ref();
+    if observed.restore.is_some() {
+        return Some(
+            "it is brought back to a moment of its backup; wait until that is over".to_owned(),
+        );
+    }
+    let etcd = status.and_then(|status| status.etcd.as_ref());
+    if etcd.is_some_and(|etcd| etcd.replacing.is_some()) {
+        return Some("a member of etcd is replaced; wait until that is over".to_owned());
+    }
+    let Some(pods) = &observed.pods else {
+        return Some("its pods are not known".to_owned());
+    };
+    if progress.contains(&Progress::Rolling) || pods.iter().any(|pod| pod.terminating) {
+        return Some(
+            "pods are being replaced, or not all are ready; wait until all are".to_owned(),
+        );
+    }
+    let left = until_calm(observed, now)?;
+    (!left.is_zero()).then(|| {
+        format!(
+            "it is not Ready for {} seconds yet; wait, or see the condition Ready",
+            observed.upgrade_calm.as_secs()
+        )
+    })
+}
+
+/// How long until it was Ready for long enough; none where that is not asked for.
+pub(super) fn until_calm(observed: &Observed, now: Timestamp) -> Option<Duration> {
+    let calm = observed.upgrade_calm;
+    if calm.is_zero() && observed.was_ready() {
+        return None;
+    }
+    let status = observed.cluster.status.as_ref()?;
+    let mut conditions = status.conditions.iter();
+    let ready = conditions.find(|c| c.type_ == ConditionType::Ready.as_str())?;
+    if ready.status != "True" {
+        return Some(calm.max(Duration::from_secs(1)));
+    }
+    let since = Duration::try_from(now.duration_since(ready.last_transition_time.0));
+    Some(calm.saturating_sub(since.unwrap_or_default()))
+}

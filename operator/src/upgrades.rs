@@ -1,0 +1,17 @@
+//! What speaks against an upgrade of a tenant cluster, before it begins.
+//!
+//! Invariant: all checks are made every time ([`checks`]) and everything is told at once; what could not be asked
+//! ([`inside`]) is not known to be well. No I/O.
+
+pub mod checks;
+pub mod finding;
+pub mod inside;
+pub mod versions;
+
+use std::time::Duration;
+
+/// A tenant cluster has to be Ready for so long before an upgrade begins (`operations.md` §2.2, C2).
+pub const CALM: Duration = Duration::from_mins(1);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Which upgrade is wanted, and whether it has begun.
+//!
+//! Invariant: what runs says so: the version that serves, and the image of the live Deployment. Nothing is
+//! remembered.
+
+use std::time::Duration;
+
+use api::TenantCluster;
+use semver::Version;
+use serde_json::Value;
+use tenant_cp::flags::EMULATED_VERSION;
+use tenant_cp::flags::features::{known_to, served_by};
+use tenant_cp::{Validated, names, version};
+
+/// An upgrade that is wanted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Wanted {
+    /// The version that serves.
+    pub from: Version,
+    /// The version that is asked for.
+    pub to: Version,
+}
+
+/// The version that serves (`status.version`), where it is another one than is asked for.
+#[must_use]
+pub fn wanted(cluster: &TenantCluster) -> Option<Wanted> {
+    let to = version::parse(&cluster.spec.version).ok()?;
+    let status = cluster.status.as_ref()?;
+    // Before it has answered it starts, and there is nothing to go from.
+    status.bootstrap_hash.as_ref()?;
+    let from = version::parse(status.version.as_deref()?).ok()?;
+    (from != to).then_some(Wanted { from, to })
+}
+
+/// The oldest minor (of 1.x) that a kube-apiserver emulates (KEP-4330).
+const OLDEST_EMULATED: u64 = 31;
+
+impl Wanted {
+    /// Whether the new kube-apiservers serve the minor before at first.
+    #[must_use]
+    pub fn emulates(&self, soak: Duration) -> bool {
+        let is_minor = self.to.minor == self.from.minor + 1;
+        is_minor && self.from.minor >= OLDEST_EMULATED && !soak.is_zero()
+    }
+}
+
+/// Which kube-apiserver a Deployment makes pods of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Template {
+    /// One of the version that is wanted, that serves the minor before.
+    Emulates,
+    /// One of the version that is wanted.
+    Serves,
+    /// Another one, or that is not known.
+    Other,
+}
+
+/// Which kube-apiserver a Deployment makes pods of, before or after an upgrade to this version.
+#[must_use]
+pub fn template(deployment: &Value, to: &Version) -> Template {
+    let containers = deployment.pointer("/spec/template/spec/containers");
+    let mut containers = containers.and_then(Value::as_array).into_iter().flatten();
+    let server = containers.find(|container| container["name"] == names::API_SERVER);
+    let image = server.and_then(|server| server["image"].as_str());
+    let tag = image.and_then(|image| image.rsplit_once(':'));
+    let version = tag.and_then(|(_, tag)| version::parse(tag).ok());
+    if version.as_ref() != Some(to) {
+        return Template::Other;
+    }
+    let mut args = server
+        .and_then(|server| server["args"].as_array())
+        .into_iter()
+        .flatten();
+    let flag = format!("--{EMULATED_VERSION}=");
+    match args.any(|arg| arg.as_str().is_some_and(|arg| arg.starts_with(&flag))) {
+        true => Template::Emulates,
+        false => Template::Serves,
+    }
+}
+
+/// A tenant cluster whose kube-apiservers are as asked for and serve another minor: they take no gate and no API
+/// version that this one does not have.
+#[must_use]
+pub fn emulating(valid: &Validated, minor: u64) -> Validated {
+    let mut emulating = valid.clone();
+    emulating.emulated = Some(minor);
+    emulating.feature_gates = known_to(minor, &valid.feature_gates);
+    emulating.runtime_config = served_by(minor, &valid.runtime_config);
+    emulating
+}
+
+/// A tenant cluster as it is at another version: what that one does not know of features is left out.
+#[must_use]
+pub fn at(valid: &Validated, version: &Version) -> Validated {
+    let mut at = valid.clone();
+    at.version = version.clone();
+    at.feature_gates = known_to(version.minor, &valid.feature_gates);
+    at.runtime_config = served_by(version.minor, &valid.runtime_config);
+    at
+}
