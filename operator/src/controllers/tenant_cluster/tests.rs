@@ -34,8 +34,8 @@ mod quotas;
 mod restoring;
 mod rollouts;
 mod unknown;
-mod volume_loss;
 mod upgrades;
+mod volume_loss;
 mod world;
 
 use world::*;
