@@ -17,7 +17,7 @@ use super::PARALLEL_WRITES;
 use super::etcd::leases;
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::Observed;
-use crate::controllers::tenant_cluster::plan::Action;
+use crate::controllers::tenant_cluster::plan::types::Action;
 
 /// Carries it out, and says how much was written. What came of it is noted in the observation; what failed is asked again.
 pub(super) async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> usize {

@@ -10,12 +10,13 @@ use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::{Validated, names};
 
+use super::claim::claim;
 use super::disks;
 use super::identity::SEATS;
 use super::sizes::{is_calm, is_unasked};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::etcd_replacement::comparison::{Comparison, compare};
-use crate::etcd_replacement::facts::{Claim, Facts, MEMBERS, Pod, Refusal, Seat, Set};
+use crate::etcd_replacement::facts::{Facts, MEMBERS, Pod, Refusal, Seat, Set};
 use crate::etcd_replacement::number::is_misplaced;
 use crate::pod_failures;
 use crate::tenant_session::etcd::answers::Alarm;
@@ -158,25 +159,6 @@ fn seat(valid: &Validated, observed: &Observed, number: i32) -> Seat {
         answer,
         name,
     }
-}
-
-/// The claim of a member.
-pub(super) fn claim(observed: &Observed, number: i32) -> Known<Claim> {
-    let ns = observed.tenant_namespace();
-    let claim = observed.find("PersistentVolumeClaim", &ns, &names::etcd_volume(number));
-    claim.and_then(|claim| match text(claim, "/metadata/uid") {
-        Some(uid) => Known::Known(Claim {
-            uid: uid.to_owned(),
-            terminating: !claim["metadata"]["deletionTimestamp"].is_null(),
-            volume: text(claim, "/spec/volumeName").map(str::to_owned),
-            created: time(claim, "/metadata/creationTimestamp"),
-            class: text(claim, "/spec/storageClassName").map(str::to_owned),
-            kept: !claim["metadata"]["annotations"][names::KEEP_UNTIL].is_null(),
-        }),
-        None => Known::Unknown {
-            why: "the claim has no UID",
-        },
-    })
 }
 
 pub(super) fn pod(observed: &Observed, name: &str) -> Known<Pod> {

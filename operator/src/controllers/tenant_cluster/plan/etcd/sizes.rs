@@ -10,7 +10,7 @@ use tenant_cp::rollout::template;
 use tenant_cp::validate::validated::Etcd;
 use tenant_cp::{Validated, names};
 
-use super::facts;
+use super::claim::claim;
 use super::identity::{SEATS, identity, told_to_members};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::plan::types::Target;
@@ -54,7 +54,7 @@ fn while_it_moves(valid: &Validated, observed: &Observed) -> i32 {
     let asked_for = valid.etcd.wanted;
     let class = valid.etcd.storage_class_name.as_ref();
     let members = usize::try_from(asked_for).unwrap_or(0);
-    let members = number::wanted(members, class, &facts::claim(observed, 0));
+    let members = number::wanted(members, class, &claim(observed, 0));
     i32::try_from(members).unwrap_or(asked_for)
 }
 
@@ -107,7 +107,7 @@ fn stay(wanted: i32, known: &[EtcdMemberStatus], observed: &Observed) -> bool {
         let member = known.iter().find(|member| member.name == name);
         let votes = member.filter(|member| member.started && !member.learner);
         let is_replaced = replacing.is_some_and(|replacing| replacing.member == name);
-        let claim = facts::claim(observed, number);
+        let claim = claim(observed, number);
         let claim = claim.there().filter(|claim| !claim.terminating);
         let its = votes.zip(claim);
         !is_replaced && its.is_some_and(|(member, claim)| member.volume_uid == claim.uid)
