@@ -1,5 +1,6 @@
 //! Carries a plan out: parts side by side, stages in order, the objects of a stage side by side.
 //!
+//! Long because every kind of action is carried out here, or given to who does.
 //! Invariant: every write is fenced by the Lease; the first error ends its part and no other, and whatever
 //! was written until then is known to the next plan.
 

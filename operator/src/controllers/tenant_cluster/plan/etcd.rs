@@ -13,7 +13,7 @@ use kit_objects::object::Object;
 use tenant_cp::Validated;
 use tenant_cp::names;
 
-mod claims;
+mod claim;
 pub(super) mod disks;
 mod facts;
 pub(super) mod identity;

@@ -10,7 +10,7 @@ use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::{Validated, names};
 
-use super::claims::claim;
+use super::claim::claim;
 use super::disks;
 use super::identity::SEATS;
 use super::sizes::{is_calm, is_unasked};

@@ -10,7 +10,7 @@ use tenant_cp::rollout::template;
 use tenant_cp::validate::validated::Etcd;
 use tenant_cp::{Validated, names};
 
-use super::claims::claim;
+use super::claim::claim;
 use super::identity::{SEATS, identity, told_to_members};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::plan::types::Target;

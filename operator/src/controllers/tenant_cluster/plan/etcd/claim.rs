@@ -1,7 +1,8 @@
-//! Claims of etcd's members, as they were seen.
+//! The claim of a member of etcd, as far as it is seen.
 //!
-//! Invariant: one without a UID is not known, rather than absent.
+//! Invariant: what was not seen is unknown, and is not absent.
 
+use jiff::Timestamp;
 use kit_objects::known::Known;
 use serde_json::Value;
 use tenant_cp::names;
@@ -13,18 +14,25 @@ use crate::etcd_replacement::facts::Claim;
 pub(super) fn claim(observed: &Observed, number: i32) -> Known<Claim> {
     let ns = observed.tenant_namespace();
     let claim = observed.find("PersistentVolumeClaim", &ns, &names::etcd_volume(number));
-    let text = |claim: &Value, pointer: &str| claim.pointer(pointer)?.as_str().map(str::to_owned);
     claim.and_then(|claim| match text(claim, "/metadata/uid") {
         Some(uid) => Known::Known(Claim {
-            uid,
+            uid: uid.to_owned(),
             terminating: !claim["metadata"]["deletionTimestamp"].is_null(),
-            volume: text(claim, "/spec/volumeName"),
-            created: text(claim, "/metadata/creationTimestamp").and_then(|time| time.parse().ok()),
-            class: text(claim, "/spec/storageClassName"),
+            volume: text(claim, "/spec/volumeName").map(str::to_owned),
+            created: time(claim, "/metadata/creationTimestamp"),
+            class: text(claim, "/spec/storageClassName").map(str::to_owned),
             kept: !claim["metadata"]["annotations"][names::KEEP_UNTIL].is_null(),
         }),
         None => Known::Unknown {
             why: "the claim has no UID",
         },
     })
+}
+
+fn text<'a>(claim: &'a Value, pointer: &str) -> Option<&'a str> {
+    claim.pointer(pointer)?.as_str()
+}
+
+fn time(claim: &Value, pointer: &str) -> Option<Timestamp> {
+    text(claim, pointer)?.parse().ok()
 }
