@@ -1,11 +1,10 @@
 //! What speaks against an upgrade of a tenant cluster, before it begins.
 //!
 //! Invariant: all checks are made every time ([`checks`]) and everything is told at once; what could not be asked
-//! ([`inside`]) is not known to be well. No I/O.
+//! ([`answers`](crate::tenant_session::preflight::answers)) is not known to be well. No I/O.
 
 pub mod checks;
 pub mod finding;
-pub mod inside;
 pub mod versions;
 
 use std::time::Duration;

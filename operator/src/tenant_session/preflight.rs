@@ -16,10 +16,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tenant_cp::version;
 
-use crate::upgrades::finding::Names;
-use crate::upgrades::inside::{Answer, Counted, Deprecated, Inside};
-
+pub mod answers;
+pub mod names;
+mod request;
 mod webhooks;
+
+use self::answers::{Answer, Counted, Deprecated, Inside};
+use self::names::Names;
+use self::request::get;
 
 /// Rows of one page of a table.
 const PAGE: usize = 250;
@@ -92,12 +96,6 @@ struct Named {
 #[serde(default)]
 struct Meta {
     namespace: String,
-}
-
-async fn get<T: DeserializeOwned>(client: &Client, path: &str, accept: &str) -> Answer<T> {
-    let request = Request::get(path).header(ACCEPT, accept);
-    let request = request.body(Vec::new()).map_err(|error| chain(&error))?;
-    client.request(request).await.map_err(|error| chain(&error))
 }
 
 /// Calls `each` for the cells of these columns of every row, and for the namespace where objects have one.

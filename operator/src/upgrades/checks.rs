@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use tenant_cp::version::WORKER_SKEW;
 
-use super::finding::{Check, Finding, Names};
-use super::inside::{Counted, Inside, Reach, Webhook};
+use super::finding::{Check, Finding};
 use super::versions::Wanted;
 use crate::tenant_session::etcd::answers::MemberStatus;
+use crate::tenant_session::preflight::answers::{Counted, Inside, Responder, Webhook};
+use crate::tenant_session::preflight::names::Names;
 
 /// A webhook that takes longer holds up a control plane, in seconds.
 const SLOW: u64 = 15;
@@ -253,7 +254,7 @@ fn webhooks(all: &[Webhook], found: &mut Vec<Finding>) {
         webhooks.map(|webhook| &webhook.name).collect()
     };
     let what = "what a control plane needs (nodes, Leases, kube-system, rights)";
-    let dead = those(&|w| w.must_answer && w.reach == Reach::Nobody);
+    let dead = those(&|w| w.must_answer && w.responder == Responder::Nobody);
     if dead.count > 0 {
         let message = format!(
             "{} answer for {what}, and has no ready pod: {}; bring its pods back, or delete its configuration",
@@ -262,10 +263,10 @@ fn webhooks(all: &[Webhook], found: &mut Vec<Finding>) {
         );
         found.push(Finding::block(Check::Webhooks, message));
     }
-    let unknown = those(&|w| w.must_answer && matches!(w.reach, Reach::Unknown(_)));
+    let unknown = those(&|w| w.must_answer && matches!(w.responder, Responder::Unknown(_)));
     if unknown.count > 0 {
-        let whys = all.iter().find_map(|w| match &w.reach {
-            Reach::Unknown(why) if w.must_answer => Some(why.as_str()),
+        let whys = all.iter().find_map(|w| match &w.responder {
+            Responder::Unknown(why) if w.must_answer => Some(why.as_str()),
             _ => None,
         });
         let message = format!(
@@ -289,7 +290,7 @@ fn webhooks(all: &[Webhook], found: &mut Vec<Finding>) {
         );
         found.push(Finding::warn(Check::Webhooks, message));
     }
-    let strict = those(&|w| w.must_answer && w.reach == Reach::Answered);
+    let strict = those(&|w| w.must_answer && w.responder == Responder::Answered);
     if strict.count > 0 {
         let message = format!(
             "{} answer for {what}: {}; see that its pods stay while nodes are replaced, or exclude kube-system",

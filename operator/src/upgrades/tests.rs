@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::checks::{Facts, all};
-use super::finding::{Check, Finding, Names, Verdict, told};
-use super::inside::{Counted, Deprecated, Inside, Reach, Webhook};
+use super::finding::{Check, Finding, Verdict, told};
 use super::versions::Wanted;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
+use crate::tenant_session::preflight::answers::{Counted, Deprecated, Inside, Responder, Webhook};
+use crate::tenant_session::preflight::names::Names;
 
 fn now() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
@@ -178,29 +179,38 @@ fn objects_that_cannot_be_read_block() {
 
 #[test]
 fn webhooks_block_only_where_nobody_answers_or_that_is_not_known() {
-    let of = |must_answer, seconds, of_leases, reach| Inside {
+    let of = |must_answer, seconds, of_leases, responder| Inside {
         webhooks: Ok(vec![Webhook {
             name: "policy/a".to_owned(),
             must_answer,
             seconds,
             of_leases,
-            reach,
+            responder,
         }]),
         ..Inside::empty()
     };
     let verdict = |inside: &Inside| one(inside).1;
-    assert_eq!(verdict(&of(true, 10, false, Reach::Nobody)), Verdict::Block);
     assert_eq!(
-        verdict(&of(true, 10, false, Reach::Unknown("x".into()))),
+        verdict(&of(true, 10, false, Responder::Nobody)),
         Verdict::Block
     );
     assert_eq!(
-        verdict(&of(true, 10, false, Reach::Answered)),
+        verdict(&of(true, 10, false, Responder::Unknown("x".into()))),
+        Verdict::Block
+    );
+    assert_eq!(
+        verdict(&of(true, 10, false, Responder::Answered)),
         Verdict::Warn
     );
-    assert_eq!(verdict(&of(false, 16, false, Reach::Nobody)), Verdict::Warn);
-    assert_eq!(verdict(&of(false, 4, true, Reach::Nobody)), Verdict::Warn);
-    let calm = of(false, 10, false, Reach::Nobody);
+    assert_eq!(
+        verdict(&of(false, 16, false, Responder::Nobody)),
+        Verdict::Warn
+    );
+    assert_eq!(
+        verdict(&of(false, 4, true, Responder::Nobody)),
+        Verdict::Warn
+    );
+    let calm = of(false, 10, false, Responder::Nobody);
     assert_eq!(found(&[Ok(member())], &calm), []);
 }
 
@@ -252,7 +262,7 @@ proptest! {
             must_answer: true,
             seconds: 30,
             of_leases: true,
-            reach: Reach::Unknown(name.clone()),
+            responder: Responder::Unknown(name.clone()),
         };
         let inside = Inside {
             kubelets: Ok(kubelets),

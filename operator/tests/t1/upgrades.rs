@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use kube::Client;
 use operator::tenant_session::etcd::answers::MemberStatus;
 use operator::tenant_session::preflight;
+use operator::tenant_session::preflight::answers::{Inside, Responder};
 use operator::upgrades::checks::{Facts, all};
 use operator::upgrades::finding::{Check, Verdict};
-use operator::upgrades::inside::{Inside, Reach};
 use operator::upgrades::versions::{self, Wanted};
 use semver::Version;
 use serde_json::{Value, json};
@@ -142,7 +142,7 @@ async fn everything_that_speaks_against_an_upgrade_is_found_at_once_with_the_ope
     ensure!(found.len() == 6, "{found:#?}");
     let webhooks = inside.webhooks.unwrap_or_default();
     ensure!(
-        webhooks.iter().any(|w| w.reach == Reach::Nobody),
+        webhooks.iter().any(|w| w.responder == Responder::Nobody),
         "{webhooks:?}"
     );
     Ok(())

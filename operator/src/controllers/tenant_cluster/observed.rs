@@ -29,7 +29,7 @@ use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{DataHash, ListedMember, MemberStatus};
 use crate::tenant_session::largest::Size;
-use crate::upgrades::inside::Inside;
+use crate::tenant_session::preflight::answers::Inside;
 use component_pods::ComponentPod;
 use restore::RestoreSeen;
 

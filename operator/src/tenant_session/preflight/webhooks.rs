@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use kube::Client;
 use serde::Deserialize;
 
-use super::{Answer, get};
+use super::answers::{Answer, Responder, Webhook};
+use super::request::get;
 use crate::status::one_line;
-use crate::upgrades::inside::{Reach, Webhook};
 
 /// Configurations of each kind.
 const MOST_CONFIGURATIONS: usize = 100;
@@ -151,7 +151,7 @@ type Labels = BTreeMap<String, String>;
 /// Those that are asked about what a control plane needs.
 pub(super) async fn critical(client: &Client) -> Answer<Vec<Webhook>> {
     let labels = [labels(client, SYSTEM).await?, labels(client, LEASES).await?];
-    let mut reaches = BTreeMap::new();
+    let mut responders = BTreeMap::new();
     let mut webhooks = Vec::new();
     for kind in ["mutating", "validating"] {
         let resource = format!("{kind}webhookconfigurations");
@@ -168,9 +168,9 @@ pub(super) async fn critical(client: &Client) -> Answer<Vec<Webhook>> {
                 let Some(of_leases) = declared.concerns(&labels) else {
                     continue;
                 };
-                let reach = match &declared.client_config.service {
-                    Some(service) => reach(client, service, &mut reaches).await,
-                    None => Reach::Answered,
+                let responder = match &declared.client_config.service {
+                    Some(service) => responder(client, service, &mut responders).await,
+                    None => Responder::Answered,
                 };
                 webhooks.push(Webhook {
                     name: one_line(
@@ -181,7 +181,7 @@ pub(super) async fn critical(client: &Client) -> Answer<Vec<Webhook>> {
                     must_answer: declared.failure_policy.as_deref() != Some("Ignore"),
                     seconds: declared.timeout_seconds.unwrap_or(10),
                     of_leases,
-                    reach,
+                    responder,
                 });
             }
         }
@@ -255,23 +255,27 @@ impl Selector {
 }
 
 /// Whether a Service has a ready pod; each is looked for once.
-async fn reach(client: &Client, service: &Service, seen: &mut BTreeMap<Service, Reach>) -> Reach {
-    if let Some(reach) = seen.get(service) {
-        return reach.clone();
+async fn responder(
+    client: &Client,
+    service: &Service,
+    seen: &mut BTreeMap<Service, Responder>,
+) -> Responder {
+    if let Some(responder) = seen.get(service) {
+        return responder.clone();
     }
-    let reach = match () {
+    let responder = match () {
         () if seen.len() >= MOST_SERVICES => {
-            return Reach::Unknown(format!("they have more than {MOST_SERVICES} Services"));
+            return Responder::Unknown(format!("they have more than {MOST_SERVICES} Services"));
         }
         // The API lets anything be written there, and nothing of such a name can be.
-        () if !is_label(&service.namespace) || !is_label(&service.name) => Reach::Nobody,
+        () if !is_label(&service.namespace) || !is_label(&service.name) => Responder::Nobody,
         () => ready(client, service).await,
     };
-    seen.insert(service.clone(), reach.clone());
-    reach
+    seen.insert(service.clone(), responder.clone());
+    responder
 }
 
-async fn ready(client: &Client, service: &Service) -> Reach {
+async fn ready(client: &Client, service: &Service) -> Responder {
     let path = format!(
         "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices?limit=20&labelSelector=kubernetes.io%2Fservice-name%3D{}",
         service.namespace, service.name
@@ -284,11 +288,11 @@ async fn ready(client: &Client, service: &Service) -> Reach {
                 .flat_map(|slice| slice.endpoints.iter().flatten());
             // Left out it is taken for ready (`EndpointConditions`).
             match endpoints.any(|endpoint| endpoint.conditions.ready != Some(false)) {
-                true => Reach::Answered,
-                false => Reach::Nobody,
+                true => Responder::Answered,
+                false => Responder::Nobody,
             }
         }
-        Err(why) => Reach::Unknown(why),
+        Err(why) => Responder::Unknown(why),
     }
 }
 

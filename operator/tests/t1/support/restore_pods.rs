@@ -109,7 +109,7 @@ impl RestorePods {
         for job in self.api::<Job>().list(&labels).await? {
             let begun = job.status.as_ref().is_some_and(|s| s.start_time.is_some());
             if !begun && job.metadata.deletion_timestamp.is_none() {
-                self.carry_out(&job).await?;
+                Box::pin(self.carry_out(&job)).await?;
             }
         }
         Ok(())

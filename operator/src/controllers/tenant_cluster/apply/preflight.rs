@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::preflight;
-use crate::upgrades::inside::Inside;
+use crate::tenant_session::preflight::answers::Inside;
 
 /// Longest time for all questions.
 const PATIENCE: Duration = Duration::from_secs(4);

@@ -19,14 +19,14 @@ use super::types::{Action, Part, Plan};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
+use crate::tenant_session::preflight::answers::Inside;
 use crate::upgrades::finding::{Check, Finding, Verdict, told};
-use crate::upgrades::inside::Inside;
 use crate::upgrades::versions::{self, Template, Wanted};
 
 mod facts;
 mod soak;
 
-use facts::{findings, servers, until_calm};
+use facts::{findings, servers, silent, soak_of, until_calm};
 use soak::{Soak, soak};
 
 /// Pause between two looks at what speaks against one: nobody is woken when it is gone.
@@ -251,10 +251,6 @@ fn sooner(plan: &mut Plan, again: Option<Duration>) {
     plan.requeue_after = plan.requeue_after.into_iter().chain(again).min();
 }
 
-fn soak_of(observed: &Observed) -> Duration {
-    observed.cluster.spec.upgrade.soak.get().unwrap_or_default()
-}
-
 /// An Event where something else is found than before.
 fn notice(
     after: &UpgradeStatus,
@@ -330,8 +326,4 @@ fn pause(findings: &[Finding], observed: &Observed, now: Timestamp) -> Duration 
     let left = until_calm(observed, now).filter(|left| waits && !left.is_zero());
     let second = Duration::from_secs(1);
     left.map_or(PAUSE, |left| (left + second).min(PAUSE))
-}
-
-fn silent(message: &str) -> Inside {
-    Inside::unknown(&format!("the API does not answer: {message}"))
 }

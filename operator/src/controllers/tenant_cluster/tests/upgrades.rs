@@ -6,8 +6,8 @@ use api::tenant_cluster::{UpgradeGuard, UpgradePhase, UpgradeStatus};
 
 use super::rollouts::{apiserver, ask_for};
 use super::*;
-use crate::upgrades::finding::Names;
-use crate::upgrades::inside::{Counted, Deprecated, Inside, Reach, Webhook};
+use crate::tenant_session::preflight::answers::{Counted, Deprecated, Inside, Responder, Webhook};
+use crate::tenant_session::preflight::names::Names;
 
 fn status(world: &World) -> Option<UpgradeStatus> {
     world.cluster.status.as_ref()?.upgrade.clone()
@@ -35,7 +35,7 @@ fn troubled() -> Inside {
             must_answer: true,
             seconds: 10,
             of_leases: false,
-            reach: Reach::Nobody,
+            responder: Responder::Nobody,
         }]),
         ..Inside::empty()
     }

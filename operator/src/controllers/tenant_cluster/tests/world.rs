@@ -29,7 +29,7 @@ use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
 use crate::tenant_session::largest::Size;
-use crate::upgrades::inside::Inside;
+use crate::tenant_session::preflight::answers::Inside;
 
 mod controllers;
 mod restore;

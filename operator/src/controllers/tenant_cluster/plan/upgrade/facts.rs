@@ -13,12 +13,12 @@ use tenant_cp::generations::of_authority;
 use tenant_cp::rollout::order::Progress;
 use tenant_cp::{Settings, Validated, names};
 
-use super::super::NamespacePlan;
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
+use crate::controllers::tenant_cluster::plan::namespace::NamespacePlan;
 use crate::pod_failures;
+use crate::tenant_session::preflight::answers::Inside;
 use crate::upgrades::checks::{self, Facts};
 use crate::upgrades::finding::Finding;
-use crate::upgrades::inside::Inside;
 use crate::upgrades::versions::{self, Wanted};
 
 /// Pods with a kube-apiserver.
@@ -127,4 +127,14 @@ pub(super) fn until_calm(observed: &Observed, now: Timestamp) -> Option<Duration
     }
     let since = Duration::try_from(now.duration_since(ready.last_transition_time.0));
     Some(calm.saturating_sub(since.unwrap_or_default()))
+}
+
+/// How long new kube-apiservers are to serve the minor before.
+pub(super) fn soak_of(observed: &Observed) -> Duration {
+    observed.cluster.spec.upgrade.soak.get().unwrap_or_default()
+}
+
+/// What is known where the API does not answer.
+pub(super) fn silent(message: &str) -> Inside {
+    Inside::unknown(&format!("the API does not answer: {message}"))
 }

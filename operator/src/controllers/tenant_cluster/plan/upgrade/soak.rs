@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use tenant_cp::rollout::order::Progress;
 use tenant_cp::{Settings, Validated};
 
-use super::super::NamespacePlan;
-use super::{facts, silent};
+use super::facts::{self, silent, soak_of};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
+use crate::controllers::tenant_cluster::plan::namespace::NamespacePlan;
 use crate::pod_failures;
 use crate::upgrades::checks;
 use crate::upgrades::finding::{Finding, Verdict};
@@ -52,7 +52,7 @@ pub(super) fn soak(
         return Soak::Rolling;
     };
     let soaked = Duration::try_from(now.duration_since(newest)).unwrap_or_default();
-    let left = super::soak_of(observed).saturating_sub(soaked);
+    let left = soak_of(observed).saturating_sub(soaked);
     if !left.is_zero() {
         return Soak::Goes(left);
     }

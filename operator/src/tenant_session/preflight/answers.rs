@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::finding::Names;
+use super::names::Names;
 
 /// What was answered; else why it is not known, for people.
 pub type Answer<T> = Result<T, String>;
@@ -81,12 +81,12 @@ pub struct Webhook {
     /// Whether it is asked about Leases, too.
     pub of_leases: bool,
     /// Whether somebody is there to answer.
-    pub reach: Reach,
+    pub responder: Responder,
 }
 
 /// Whether somebody is there to answer for a webhook.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Reach {
+pub enum Responder {
     /// A pod of its Service is ready, or it is somewhere that the API knows nothing of.
     Answered,
     /// Its Service has no ready pod, or is not there.
