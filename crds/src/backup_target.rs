@@ -153,6 +153,16 @@ pub struct BackupEncryption {
         regex(pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
     )]
     pub key_secret: String,
+
+    /// Secret of the operator's namespace with the field `recovery-key`, as `etcd-agent backup new-key` printed it: it
+    /// opens every backup of the target, so it is there only while a TenantCluster is made of one that is gone
+    /// (`from.clusterUID` of a Restore). Default: none; then no such Restore is carried out. Example: `recovery-key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    )]
+    pub recovery_secret: Option<String>,
 }
 
 /// What the operator observed.

@@ -1,4 +1,4 @@
-//! `Restore`: a tenant cluster as it was at a moment, in place; or, dry, whether it can be had.
+//! `Restore`: a tenant cluster as it was at a moment, in place or as another TenantCluster; or, dry, whether it can be had.
 //!
 //! Invariant: nothing is stopped before it is known that the moment can be had, and the data of before is kept until
 //! `confirmed`.
@@ -87,7 +87,7 @@ pub struct RestoreSpec {
     pub at: Option<Moment>,
 
     /// Whose backup is read. Cannot change. Default: that of the etcd cluster that the TenantCluster has now.
-    /// Example: `{"clusterID": "cdf818194e3a8c32"}`.
+    /// Example: `{"clusterUID": "0a1b2c3d-0011-4000-8000-000000000001", "clusterID": "cdf818194e3a8c32"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Source>,
 
@@ -108,8 +108,25 @@ pub struct RestoreSpec {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Source {
+    /// UID of another TenantCluster, of this namespace, that is gone: it becomes this one, with its authorities and keys.
+    /// This one has to be made for that (`spec.etcd.bootstrap: Restore`), with the address ranges of then, and its target
+    /// (`spec.backup.target`) has to have the backup and to name a recovery key (`encryption.recoverySecret`).
+    /// `etcd-agent backup clusters` lists whose backups a target has.
+    /// Default: the TenantCluster's own. Example: `0a1b2c3d-0011-4000-8000-000000000001`.
+    #[serde(
+        rename = "clusterUID",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(
+        length(min = 1, max = 64),
+        regex(pattern = "^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$")
+    )]
+    pub cluster_uid: Option<String>,
+
     /// An etcd cluster that the TenantCluster had before, hexadecimal: every Restore makes another one, and
-    /// `status.replaces` of the Restore says which there was. Required, no default. Example: `cdf818194e3a8c32`.
+    /// `status.replaces` of the Restore says which there was. With `clusterUID` the one that it had last, or before.
+    /// Required, no default. Example: `cdf818194e3a8c32`.
     #[serde(rename = "clusterID")]
     #[schemars(length(min = 1, max = 16), regex(pattern = "^0*[1-9a-f][0-9a-f]*$"))]
     pub cluster_id: String,
@@ -140,7 +157,7 @@ pub struct RestoreStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// UID of the TenantCluster whose backup was read. Example: `0a1b2c3d-0011-4000-8000-000000000001`.
+    /// UID of the TenantCluster that it is restored into. Example: `0a1b2c3d-0011-4000-8000-000000000001`.
     #[serde(
         rename = "clusterUID",
         default,

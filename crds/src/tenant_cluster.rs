@@ -31,7 +31,7 @@ pub use audit::{Audit, AuditLevel, AuditLog, AuditResources, AuditRule, AuditWeb
 pub use authentication::{Authentication, Issuer};
 pub use authorization::{Authorization, AuthorizationWebhook};
 pub use backup::{Backup, BackupStatus, RestoreProgress, Retention};
-pub use etcd::{Etcd, Storage};
+pub use etcd::{Bootstrap, Etcd, Storage};
 pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;
 pub use pod_security::{PodSecurity, PodSecurityLevel};

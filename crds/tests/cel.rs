@@ -123,6 +123,11 @@ fn refused() -> Vec<Case> {
             tc(&json!({"etcd": {"replicas": 2}})),
             "etcd.replicas must be 1 or 3",
         ),
+        change(
+            tc(&json!({"etcd": {"bootstrap": "Restore"}})),
+            tc(&json!({"etcd": {"bootstrap": "New"}})),
+            "etcd.bootstrap cannot change: make another TenantCluster with it",
+        ),
         change(none.clone(), bare_load_balancer.clone(), TYPE),
         change(bare_load_balancer.clone(), none.clone(), TYPE),
         change(

@@ -47,6 +47,11 @@ fn restore_that_cannot_be_had_this_way_is_refused_with_a_sentence() {
                 SAME,
             ),
             change(
+                restore(&json!({"from": {"clusterID": "cdf8", "clusterUID": "a"}})),
+                restore(&json!({"from": {"clusterID": "cdf8", "clusterUID": "b"}})),
+                SAME,
+            ),
+            change(
                 restore(&json!({"confirmed": true})),
                 restore(&json!({})),
                 STAYS,
@@ -77,6 +82,8 @@ fn one_moment_or_the_newest_is_let_in() {
         let new = restore(&json!({"dryRun": dry}));
         assert_eq!(refusals(&schema, None, &new), [""; 0], "{new}");
     }
+    let other = restore(&json!({"from": {"clusterID": "cdf8", "clusterUID": "0a1b2c3d-0011"}}));
+    assert_eq!(refusals(&schema, None, &other), [""; 0]);
     let (new, confirmed) = (restore(&json!({})), restore(&json!({"confirmed": true})));
     assert_eq!(refusals(&schema, Some(&new), &confirmed), [""; 0]);
     let spec = &schema["properties"]["spec"];

@@ -12,6 +12,7 @@ mod in_place;
 mod new_key;
 mod reading;
 mod report;
+mod serve;
 mod store;
 
 use std::io::{self, Write as _};
@@ -74,6 +75,7 @@ pub fn run(args: BackupArgs) -> ExitCode {
 pub async fn perform(command: BackupCommand) -> Result<(), Failure> {
     match command {
         BackupCommand::Run(args) => back_up(args).await,
+        BackupCommand::Serve(args) => serve::run(args).await,
         BackupCommand::Check(args) => check::check(&args).await,
         BackupCommand::NewKey(args) => new_key::make(&args),
         BackupCommand::Verify(args) => verify(&args).await,

@@ -269,7 +269,8 @@ pub fn system_namespace() -> Vec<Rule> {
     rules.push(
         Rule::new(&[""], &["secrets"], &["list", "patch", "watch"]).named(&[certificate::NAME]),
     );
-    // The two that a BackupTarget names, of which tenant namespaces get copies; which they are is not known here.
+    // Those that a BackupTarget names: of two tenant namespaces get copies, of the recovery key nobody does. Which they are
+    // is not known here.
     rules.push(Rule::new(&[""], &["secrets"], &["get"]));
     // Its pods may be read by the right of the whole cluster.
     rules.push(Rule::new(

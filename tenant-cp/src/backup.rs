@@ -8,3 +8,4 @@ pub mod identity;
 mod place;
 pub mod process;
 pub mod restore_jobs;
+pub mod source;

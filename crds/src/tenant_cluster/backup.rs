@@ -132,6 +132,11 @@ pub struct RestoreProgress {
     #[serde(rename = "clusterID")]
     #[schemars(length(max = 16))]
     pub cluster_id: String,
+    /// UID of the TenantCluster that it was of; absent where that is this one.
+    /// Example: `0a1b2c3d-0011-4000-8000-000000000001`.
+    #[serde(rename = "sourceUID", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub source_uid: Option<String>,
     /// The revision that it has to have at least. Example: 1437.
     pub revision: i64,
     /// How much revisions are raised. Example: 1000000250.

@@ -3,6 +3,7 @@
 //! Invariant: what would leave data behind cannot change.
 
 use kube::KubeSchema;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pod_metadata::PodMetadata;
@@ -26,6 +27,15 @@ pub struct Etcd {
         validation = Rule::new("self == 1 || self == 3").message("etcd.replicas must be 1 or 3")
     )]
     pub replicas: i32,
+
+    /// What it begins with. `Restore`: nothing starts before a Restore in the same namespace, with this TenantCluster's
+    /// name and `from.clusterUID`, has brought the data of another one; it never begins empty. Cannot change.
+    /// Default: `New`. Example: `Restore`.
+    #[serde(default)]
+    #[x_kube(
+        validation = Rule::new("self == oldSelf").message("etcd.bootstrap cannot change: make another TenantCluster with it")
+    )]
+    pub bootstrap: Bootstrap,
 
     /// Volume of each member. Default: 2Gi of the default StorageClass.
     /// Example: `{"size": "8Gi", "storageClassName": "fast"}`.
@@ -65,6 +75,7 @@ impl Default for Etcd {
     fn default() -> Self {
         Self {
             replicas: default_members(),
+            bootstrap: Bootstrap::default(),
             storage: Storage::default(),
             resources: Resources::default(),
             quota_backend_bytes: None,
@@ -73,6 +84,16 @@ impl Default for Etcd {
             scheduling: Scheduling::default(),
         }
     }
+}
+
+/// What an etcd begins with.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum Bootstrap {
+    /// Nothing: a new cluster.
+    #[default]
+    New,
+    /// What a Restore brings.
+    Restore,
 }
 
 fn default_members() -> i32 {

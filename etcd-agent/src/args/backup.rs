@@ -24,6 +24,9 @@ pub struct BackupArgs {
 pub enum BackupCommand {
     /// Backs an etcd up until it is told to end
     Run(RunArgs),
+    /// Says over HTTP what a backup has to which nobody writes: its identity as it is, and, with its key, which moments
+    /// can be had
+    Serve(ServeArgs),
     /// Says whether a store can hold backups, and which call failed if not
     Check(CheckArgs),
     /// Makes the key that backups are encrypted for, and prints the recovery key, which a person keeps; or makes the
@@ -160,6 +163,23 @@ pub struct RunArgs {
     /// Where it says over HTTP how far it is (`/status`, and `/livez`); nowhere if it is left out
     #[arg(long, env = "COVEY_BACKUP_LISTEN", value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
+}
+
+/// Flags of `etcd-agent backup serve`.
+#[derive(Clone, Debug, Args)]
+pub struct ServeArgs {
+    /// Where objects are
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// UID of the TenantCluster
+    #[arg(long, env = "COVEY_BACKUP_TENANT", value_name = "UID")]
+    pub tenant: String,
+    /// File with the tenant cluster's key (32 bytes); without it nothing is said of moments
+    #[arg(long, env = "COVEY_BACKUP_DATA_KEY", value_name = "FILE")]
+    pub data_key: Option<PathBuf>,
+    /// Where it answers (`/identity/<etcd cluster>`, `/restorable/<etcd cluster>/<moment>`, `/livez`)
+    #[arg(long, env = "COVEY_BACKUP_LISTEN", value_name = "ADDRESS")]
+    pub listen: SocketAddr,
 }
 
 /// Flags of `etcd-agent backup verify`.

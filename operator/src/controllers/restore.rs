@@ -1,7 +1,8 @@
 //! Reconciles Restores: observe (the TenantCluster, and what the process that backs it up finds in the backup) → plan →
 //! write the status. Who cares for the TenantCluster carries one out that is not dry, and says in its status how far it is.
 //!
-//! Invariant: nothing is stopped here, and nothing but the status is written; what was found is looked for again only where
+//! Invariant: nothing is stopped here, and nothing but the status is written, and what a TenantCluster gets of another one
+//! that it becomes ([`into`]); what was found is looked for again only where
 //! etcd has become another one since.
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 use kube::runtime::reflector::ObjectRef;
 
+pub mod into;
 pub mod observe;
 pub mod plan;
 #[cfg(test)]
@@ -44,11 +46,17 @@ async fn step(ctx: &Context, restore: &Restore) -> Result<Option<Duration>, Erro
         ctx.leadership.ensure().map_err(Error::Fence)?;
         let written = status::write_status(&ctx.client, restore, &plan.status).await;
         written.map_err(Error::Status)?;
-        if !restore.spec.dry_run {
+        let is_other = restore
+            .spec
+            .from
+            .as_ref()
+            .is_some_and(|from| from.cluster_uid.is_some());
+        if !restore.spec.dry_run || is_other {
             // It may be the next, or not be waited for any more. Fails only once the controllers have ended.
             let namespace = restore.namespace().unwrap_or_default();
             let cluster = ObjectRef::new(&restore.spec.cluster_name).within(&namespace);
-            let _ = ctx.triggers.clusters.send(cluster);
+            let _ = ctx.triggers.clusters.send(cluster.clone());
+            let _ = ctx.triggers.backups.send(cluster);
         }
     }
     Ok(plan.again.and_then(|again| Duration::try_from(again).ok()))

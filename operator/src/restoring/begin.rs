@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use api::tenant_cluster::RestoreProgress;
+use api::tenant_cluster::{Bootstrap, RestoreProgress};
 use api::{ConditionStatus, ConditionType, Reason, Restore, TenantCluster};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -29,13 +29,16 @@ pub fn can_begin(restore: &Restore, cluster: &TenantCluster) -> bool {
     let Some(status) = &restore.status else {
         return false;
     };
-    let of_it = restore.namespace() == cluster.namespace()
-        && restore.spec.cluster_name == cluster.name_any()
+    let fits = match other(restore, cluster) {
+        // What is built takes the place of nothing, and of nothing else.
+        Some(_) => awaits(cluster) && status.replaces.is_none(),
+        None => status.replaces.is_some() && status.replaces.as_deref() == cluster_id(cluster),
+    };
+    let of_it = is_of(restore, cluster)
         && status.cluster_uid.is_some()
         && status.cluster_uid == cluster.uid()
         && status.cluster_id.as_deref() == source(restore, cluster)
-        && status.replaces.is_some()
-        && status.replaces.as_deref() == cluster_id(cluster);
+        && fits;
     let is_known = status.revision.is_some() && status.bump.is_some();
     let going = restore.metadata.deletion_timestamp.is_some();
     let possible = says(restore, ConditionType::Possible, Reason::RestorePossible);
@@ -47,11 +50,18 @@ pub fn can_begin(restore: &Restore, cluster: &TenantCluster) -> bool {
 #[must_use]
 pub fn facts(restore: &Restore, now: Timestamp) -> Option<RestoreProgress> {
     let status = restore.status.as_ref()?;
+    let from = restore
+        .spec
+        .from
+        .as_ref()
+        .and_then(|from| from.cluster_uid.as_ref());
+    let of_another = from.filter(|from| status.cluster_uid.as_ref() != Some(*from));
     Some(RestoreProgress {
         name: restore.name_any(),
         uid: restore.uid()?,
         moment: moment(restore)?,
         cluster_id: status.cluster_id.clone()?,
+        source_uid: of_another.cloned(),
         revision: status.revision?,
         bump: status.bump?,
         since: now.to_string(),
@@ -72,6 +82,63 @@ pub fn source<'a>(restore: &'a Restore, cluster: &'a TenantCluster) -> Option<&'
     let from = restore.spec.from.as_ref();
     from.map(|from| short(&from.cluster_id))
         .or_else(|| cluster_id(cluster))
+}
+
+fn is_of(restore: &Restore, cluster: &TenantCluster) -> bool {
+    restore.namespace() == cluster.namespace() && restore.spec.cluster_name == cluster.name_any()
+}
+
+/// UID of the TenantCluster whose backup is read, where it is not the one that it is restored into.
+#[must_use]
+pub fn other<'a>(restore: &'a Restore, cluster: &TenantCluster) -> Option<&'a str> {
+    let from = restore.spec.from.as_ref()?.cluster_uid.as_deref()?;
+    (Some(from) != cluster.metadata.uid.as_deref()).then_some(from)
+}
+
+/// Whether nothing of a tenant cluster may start before a Restore has brought its data. It is so by the TenantCluster
+/// alone, from when it is made, so that no Restore can come too late; and until what its members have is written down.
+#[must_use]
+pub fn awaits(cluster: &TenantCluster) -> bool {
+    let status = cluster.status.as_ref();
+    let has_data = status.is_some_and(|s| s.etcd.is_some() || s.bootstrap_hash.is_some());
+    cluster.spec.etcd.bootstrap == Bootstrap::Restore && !has_data
+}
+
+/// UID and etcd cluster of the TenantCluster whose backup is to be read for one that awaits it: of the Restore that is
+/// under way, or of the oldest that may still be had.
+#[must_use]
+pub fn awaited(all: &[Arc<Restore>], cluster: &TenantCluster) -> Option<(String, String)> {
+    if !awaits(cluster) {
+        return None;
+    }
+    let status = cluster.status.as_ref();
+    if let Some(progress) = status.and_then(|status| status.restore.as_ref()) {
+        return Some((progress.source_uid.clone()?, progress.cluster_id.clone()));
+    }
+    let never = |restore: &Restore| {
+        says(restore, ConditionType::Possible, Reason::RestoreImpossible)
+            || ended(restore).is_some()
+            || restore.metadata.deletion_timestamp.is_some()
+    };
+    let these = all.iter().filter(|restore| {
+        is_of(restore, cluster) && other(restore, cluster).is_some() && !never(restore)
+    });
+    // One that is refused, or has been answered, is in nobody's way.
+    let place = |restore: &Restore| {
+        let refused = says(restore, ConditionType::Possible, Reason::RestoreRefused);
+        let possible = says(restore, ConditionType::Possible, Reason::RestorePossible);
+        let created = restore.metadata.creation_timestamp.clone();
+        let is_answered = restore.spec.dry_run && possible;
+        (
+            refused,
+            is_answered,
+            created.map(|created| created.0),
+            restore.uid(),
+        )
+    };
+    let first = these.min_by_key(|restore| place(restore))?;
+    let id = source(first, cluster)?.to_owned();
+    Some((other(first, cluster)?.to_owned(), id))
 }
 
 /// Without zeros in front: a target has folders of 16 digits, a status has none that says nothing.

@@ -1,7 +1,7 @@
 //! Whether a tenant cluster may be brought up with what another one was, and what of that is removed before it serves. No
 //! I/O, no clock, no chance.
 //!
-//! It is planned here and not carried out yet: a Restore names etcd clusters of its own TenantCluster alone.
+//! A copy beside one that runs is planned here and not carried out yet.
 //! Laws (`tests`): one set of addresses is never served by two tenant clusters unless somebody says so; what is encrypted
 //! is never served without its keys; what is not known is waited for, and refuses nothing.
 
@@ -68,8 +68,8 @@ pub fn decide(facts: &Facts) -> Verdict {
         Source::Runs if facts.may_overlap => Way::Copy,
         Source::Runs => {
             return Verdict::Refused(
-                "the tenant cluster of then has pods, and two would serve the same addresses: hold it without pods, \
-                 delete it, or say that addresses may overlap"
+                "the tenant cluster of then is there, and two would serve the same addresses, with the same authorities: \
+                 delete it, or restore it in place"
                     .to_owned(),
             );
         }

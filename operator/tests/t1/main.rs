@@ -21,6 +21,7 @@ mod deletion;
 mod etcd;
 mod etcd_members;
 mod etcd_restore;
+mod etcd_restore_into;
 mod etcd_sizes;
 mod etcd_space;
 mod faults;

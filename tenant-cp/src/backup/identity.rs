@@ -93,6 +93,33 @@ pub fn read(document: &[u8], now: Timestamp) -> Result<Identity, Unreadable> {
     Ok(Identity { cluster, secrets })
 }
 
+/// What is carried over into another tenant cluster, for a field of a Secret of its namespace. Not printed.
+#[must_use]
+pub fn to_carry(secrets: &SecretData) -> Vec<u8> {
+    let own = secrets.iter().filter(|(name, _)| has(name));
+    let own: BTreeMap<_, _> = own.map(|(name, data)| (name, encoded(data))).collect();
+    json!(own).to_string().into_bytes()
+}
+
+/// What was to be carried over: the inverse of [`to_carry`]. What is none is nothing.
+#[must_use]
+pub fn carried(text: &[u8]) -> SecretData {
+    let secrets: BTreeMap<String, BTreeMap<String, String>> =
+        serde_json::from_slice(text).unwrap_or_default();
+    let field = |(name, value): (String, String)| Some((name, STANDARD.decode(value).ok()?));
+    let own = secrets.into_iter().filter(|(name, _)| has(name));
+    let secret = |(name, data): (String, BTreeMap<String, String>)| {
+        let data: Option<_> = data.into_iter().map(field).collect();
+        Some((name, data?))
+    };
+    own.filter_map(secret).collect()
+}
+
+fn encoded(data: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, String> {
+    let encoded = |(name, value): (&String, &Vec<u8>)| (name.clone(), STANDARD.encode(value));
+    data.iter().map(encoded).collect()
+}
+
 /// Whether a Secret of the tenant namespace is part of it: a generation of one of [`AUTHORITIES`], the keys of service
 /// account tokens, those of encryption.
 #[must_use]
@@ -121,13 +148,9 @@ pub fn document(
         .map(|(name, data)| (name.clone(), data.clone()))
         .collect();
     is_whole(&own, now)?;
-    let fields = |data: &BTreeMap<String, Vec<u8>>| -> BTreeMap<String, String> {
-        let encoded = |(name, value): (&String, &Vec<u8>)| (name.clone(), STANDARD.encode(value));
-        data.iter().map(encoded).collect()
-    };
-    let secrets: BTreeMap<&String, BTreeMap<String, String>> = own
+    let secrets: BTreeMap<_, _> = own
         .iter()
-        .map(|(name, data)| (name, fields(data)))
+        .map(|(name, data)| (name, encoded(data)))
         .collect();
     let document = json!({
         "format": FORMAT,
@@ -298,6 +321,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_carried_over_is_what_was_and_nothing_beside_the_identity() {
+        let own = secrets();
+        let mut all = own.clone();
+        assert!(carried(&to_carry(&all)) == own);
+        let leaf = BTreeMap::from([("tls.key".to_owned(), b"leaf".to_vec())]);
+        all.insert("apiserver".to_owned(), leaf);
+        assert!(carried(&to_carry(&all)) == own);
+        for none in [
+            "",
+            "{}",
+            "[]",
+            r#"{"ca":{"ca.key":"?"}}"#,
+            r#"{"apiserver":{"a":"YQ=="}}"#,
+        ] {
+            assert!(carried(none.as_bytes()).is_empty(), "{none}");
+        }
+    }
+
+    #[test]
     fn document_is_read_as_it_was_written_and_what_is_none_or_lacks_something_is_not() {
         let (cluster, secrets) = (cluster(), secrets());
         let document = document(&cluster, &secrets, at(1)).unwrap();
@@ -357,7 +399,7 @@ mod tests {
         later.spec.version = "1.35.5".to_owned();
         let after = of(&later, &secrets);
         assert!(after.keys == before.keys && after.whole != before.whole);
-        let mut turned = secrets.clone();
+        let mut turned = secrets;
         turned.insert("client-ca-g2".to_owned(), pair(&authority("client-ca")));
         let after = of(&cluster(), &turned);
         assert!(after.keys != before.keys && after.whole != before.whole);

@@ -12,7 +12,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy}
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, PersistentVolumeClaim, PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource, PodSpec, PodTemplateSpec, Secret, ServiceAccount, Volume,
-    VolumeResourceRequirements,
+    VolumeMount, VolumeResourceRequirements,
 };
 use k8s_openapi::api::networking::v1::{
     NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
@@ -61,7 +61,7 @@ pub const STATUS_PORT: i32 = names::ETCD_HTTP_PORT;
 /// Annotation of [`KEYS`]: which wrapping key its wrapped key is for, as a hash.
 pub const ANNOTATION_WRAPPED_FOR: &str = "covey.dev/wrapped-for";
 /// Annotation of the pods: hash of the Secrets that they read when they start.
-const ANNOTATION_SECRETS: &str = "covey.dev/secrets-hash";
+pub(super) const ANNOTATION_SECRETS: &str = "covey.dev/secrets-hash";
 
 const REQUESTS: [(&str, &str); 2] = [("cpu", "10m"), ("memory", "64Mi")];
 /// It has 4 MiB of events, one delta and one part of a snapshot at most; the rest is room.
@@ -130,11 +130,7 @@ pub fn base(
     settings: &Settings,
 ) -> Vec<Object> {
     let mut objects = vec![
-        Object::new(&ServiceAccount {
-            metadata: meta(v, BACKUP, BACKUP),
-            automount_service_account_token: Some(false),
-            ..ServiceAccount::default()
-        }),
+        account(v),
         own_policy(v, target, settings),
         etcd_policy(v),
         keys(v, secrets),
@@ -158,6 +154,14 @@ pub fn base(
     objects
 }
 
+pub(super) fn account(v: &Validated) -> Object {
+    Object::new(&ServiceAccount {
+        metadata: meta(v, BACKUP, BACKUP),
+        automount_service_account_token: Some(false),
+        ..ServiceAccount::default()
+    })
+}
+
 fn identity(v: &Validated, identity: &Identity) -> Object {
     let field = (IDENTITY_FIELD, identity.sealed.as_slice());
     let mut secret = files(v, IDENTITY, [field]);
@@ -177,7 +181,7 @@ fn keys(v: &Validated, secrets: &Secrets) -> Object {
     Object::from_value(secret.value)
 }
 
-fn files<'a>(
+pub(super) fn files<'a>(
     v: &Validated,
     name: &str,
     fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
@@ -247,6 +251,15 @@ pub fn deployment(
     let identity = format!("--identity={identity}/{IDENTITY_FIELD}");
     place.args.push(identity);
     let container = container(v, backup, place.args, (&keys, &tls), place.mounts, settings);
+    workload(v, annotations, container, place.volumes)
+}
+
+pub(super) fn workload(
+    v: &Validated,
+    annotations: BTreeMap<String, String>,
+    container: Container,
+    volumes: Vec<Volume>,
+) -> Object {
     Object::new(&Deployment {
         metadata: meta(v, BACKUP, BACKUP),
         spec: Some(DeploymentSpec {
@@ -266,7 +279,7 @@ pub fn deployment(
                 spec: Some(PodSpec {
                     containers: vec![container],
                     termination_grace_period_seconds: Some(GRACE_SECONDS),
-                    volumes: Some(place.volumes),
+                    volumes: Some(volumes),
                     ..pod::lone(BACKUP, &v.etcd.scheduling)
                 }),
             },
@@ -281,7 +294,7 @@ fn container(
     backup: &Backup,
     place: Vec<String>,
     (keys, tls): (&str, &str),
-    mounts: Vec<k8s_openapi::api::core::v1::VolumeMount>,
+    mounts: Vec<VolumeMount>,
     settings: &Settings,
 ) -> Container {
     // The leader is the first one most often, and a snapshot is best taken from a follower.
@@ -307,6 +320,14 @@ fn container(
         format!("--keep-months={}", keep.months),
         format!("--listen=[::]:{STATUS_PORT}"),
     ]);
+    own_container(args, mounts, settings)
+}
+
+pub(super) fn own_container(
+    args: Vec<String>,
+    mounts: Vec<VolumeMount>,
+    settings: &Settings,
+) -> Container {
     let amounts = |list: &[(&str, &str)]| {
         let owned = |(name, amount): &(&str, &str)| ((*name).to_owned(), (*amount).to_owned());
         list.iter().map(owned).collect()
@@ -357,7 +378,7 @@ fn pods_of(component: &str) -> NetworkPolicyPeer {
 
 /// Who may ask it: the operator. Whom it asks: etcd, and the port of the bucket's endpoint, wherever that is: the
 /// platform team says it, and no user of tenant clusters.
-fn own_policy(v: &Validated, target: &BackupTarget, settings: &Settings) -> Object {
+pub(super) fn own_policy(v: &Validated, target: &BackupTarget, settings: &Settings) -> Object {
     let operator = NetworkPolicyPeer {
         namespace_selector: Some(labelled(BTreeMap::from([(
             "kubernetes.io/metadata.name".to_owned(),

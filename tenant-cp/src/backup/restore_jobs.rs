@@ -29,6 +29,7 @@ use kit_objects::object::Object;
 
 use super::place::{self, CLAIM, Place};
 use super::process::{BACKUP, CREDENTIALS, KEYS};
+use super::source;
 use crate::desired::pod;
 use crate::meta::{meta, pod_meta};
 use crate::names::{self, ETCD_RESTORE as RESTORE};
@@ -88,7 +89,12 @@ pub fn build(
             mount.read_only = Some(true);
         }
     }
-    let keys = place.mount(place::secret("keys", KEYS), "keys");
+    // Of another TenantCluster: its own data key.
+    let of_keys = match restore.source_uid {
+        Some(_) => source::volume(),
+        None => place::secret("keys", KEYS),
+    };
+    let keys = place.mount(of_keys, "keys");
     let volumes = [
         claim(DATA_VOLUME, &names::volume_of(&member)),
         Volume {
@@ -100,7 +106,7 @@ pub fn build(
     let scratch = format!("--scratch={SCRATCH}");
     let mut reading = place.args.clone();
     reading.extend([
-        format!("--tenant={}", v.uid),
+        format!("--tenant={}", restore.source_uid.as_ref().unwrap_or(&v.uid)),
         format!("--cluster={}", restore.cluster_id),
         format!("--data-key={keys}/data-key"),
         scratch.clone(),

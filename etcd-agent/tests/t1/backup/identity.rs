@@ -79,7 +79,8 @@ async fn identity_that_is_damaged_or_deleted_comes_back_and_one_of_another_proce
         Name::Identity(sealed.name())
     );
     let path = world.folder.join(&key);
-    let ways: [(&str, fn(&std::path::Path) -> std::io::Result<()>); 4] = [
+    type Way = fn(&std::path::Path) -> std::io::Result<()>;
+    let ways: [(&str, Way); 4] = [
         ("cut off", |path| std::fs::write(path, b"COVEYBK\n")),
         ("another's", |path| {
             let mut bytes = std::fs::read(path)?;

@@ -2,16 +2,22 @@
 //!
 //! Invariant: the process only reads its target for it, one moment at a time.
 
+use std::sync::Arc;
+
 use api::{Restore, TenantCluster};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 
+use super::into::{self, Into};
 use super::plan::{Observed, has_to_be_chosen};
 use crate::context::Context;
 use crate::controllers::tenant_backup::error::Error;
 use crate::controllers::tenant_backup::observe;
 use crate::controllers::tenant_backup::report::{self, Choice};
-use crate::restoring::begin::{cluster_id, moment, short, source};
+use crate::restoring::begin::{awaits, cluster_id, moment, other, short, source};
+
+/// The moment that is asked for where none is named.
+const LATEST: &str = "latest";
 
 /// Looks.
 ///
@@ -21,6 +27,13 @@ pub async fn observe(ctx: &Context, restore: &Restore) -> Result<Observed, Error
     let namespace = restore.namespace().unwrap_or_default();
     let named = ObjectRef::<TenantCluster>::new(&restore.spec.cluster_name).within(&namespace);
     let cluster = ctx.stores.clusters.get(&named);
+    if let Some(cluster) = &cluster
+        && let Some(uid) = other(restore, cluster)
+        && awaits(cluster)
+        && has_to_be_chosen(restore, cluster)
+    {
+        return of_another(ctx, restore, cluster, uid).await;
+    }
     let asks = cluster.as_ref().and_then(|cluster| {
         cluster.spec.backup.as_ref()?;
         if !has_to_be_chosen(restore, cluster) {
@@ -33,8 +46,7 @@ pub async fn observe(ctx: &Context, restore: &Restore) -> Result<Observed, Error
     });
     let mut observed = Observed {
         cluster,
-        choice: None,
-        durable: None,
+        ..Observed::default()
     };
     let Some((inside, (source, of_now), moment)) = asks else {
         return Ok(observed);
@@ -61,6 +73,44 @@ pub async fn observe(ctx: &Context, restore: &Restore) -> Result<Observed, Error
             });
             observed.durable = known.map(|report| report.durable);
         }
+    }
+    Ok(observed)
+}
+
+/// Of one that is to become another TenantCluster.
+async fn of_another(
+    ctx: &Context,
+    restore: &Restore,
+    cluster: &Arc<TenantCluster>,
+    uid: &str,
+) -> Result<Observed, Error> {
+    let into = into::reconcile(ctx, restore, cluster, uid).await?;
+    let mut observed = Observed {
+        cluster: Some(Arc::clone(cluster)),
+        into: Some(into),
+        ..Observed::default()
+    };
+    let inside = cluster.status.as_ref().and_then(|s| s.namespace.clone());
+    let asks = (inside, source(restore, cluster), moment(restore));
+    let (Some(inside), Some(source), Some(moment)) = asks else {
+        return Ok(observed);
+    };
+    let pod = match observed.into {
+        Some(Into::Ready) => observe::newest_pod(ctx, &inside).await?,
+        _ => None,
+    };
+    if let Some(address) = pod.and_then(|(_, address)| address) {
+        let choice = report::ask_moment(address, source, &moment).await;
+        // How far watches of then had come is what its backup has, and what raises are above.
+        let newest = match moment == LATEST {
+            true => choice.clone(),
+            false => report::ask_moment(address, source, LATEST).await,
+        };
+        observed.choice = Some(choice);
+        observed.durable = match newest {
+            Choice::Is(found) => found.revision,
+            Choice::Reads | Choice::Unknown(_) => None,
+        };
     }
     Ok(observed)
 }

@@ -13,9 +13,10 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
+use super::into::Into;
 use crate::controllers::tenant_backup::report::{self, Choice};
 use crate::restoring::MARGIN;
-use crate::restoring::begin::{cluster_id, ended, moment, source};
+use crate::restoring::begin::{awaits, cluster_id, ended, moment, other, source};
 use crate::status::one_line;
 
 /// How soon it is asked again while the backup is read.
@@ -30,6 +31,8 @@ pub struct Observed {
     pub cluster: Option<Arc<TenantCluster>>,
     /// What the process found; none where it was not asked.
     pub choice: Option<Choice>,
+    /// Of one that is to become another TenantCluster, how that stands.
+    pub into: Option<Into>,
     /// The newest revision that the backup has; none where that is not known.
     pub durable: Option<u64>,
 }
@@ -187,6 +190,17 @@ fn choose(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
                 format!("TenantCluster {name} has no spec.backup, so nothing reads its backup");
             (Unknown, Reason::RestoreWithoutBackup, message, None)
         }
+        (Some(cluster), _) if let Some(why) = misfit(restore, cluster) => {
+            (False, Reason::RestoreImpossible, why, None)
+        }
+        (Some(_), _) if let Some(Into::Refused(why)) = &observed.into => {
+            let why = one_line(why, 1000);
+            (False, Reason::RestoreRefused, why, Some(LATER))
+        }
+        (Some(_), _) if let Some(Into::Waits(why)) = &observed.into => {
+            let why = one_line(why, 1000);
+            (Unknown, Reason::RestoreUnanswered, why, Some(SOON))
+        }
         _ if moment(restore).is_none() => {
             let message = "spec.at.time is no day of the calendar".to_owned();
             (False, Reason::RestoreImpossible, message, None)
@@ -250,6 +264,21 @@ fn choose(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
         Time(now),
     );
     Plan { status, again }
+}
+
+/// Why it can never be carried out into this TenantCluster, whatever is in the backup.
+fn misfit(restore: &Restore, cluster: &TenantCluster) -> Option<String> {
+    let name = &restore.spec.cluster_name;
+    match (other(restore, cluster), awaits(cluster)) {
+        (Some(uid), false) => Some(format!(
+            "TenantCluster {name} has data of its own, or begins with none, and does not become {uid}: make another \
+             TenantCluster with spec.etcd.bootstrap: Restore"
+        )),
+        (None, true) => Some(format!(
+            "TenantCluster {name} waits for the data of another one: say in from.clusterUID of which"
+        )),
+        (Some(_), true) | (None, false) => None,
+    }
 }
 
 /// How much revisions have to be raised to be above all that were ever told.

@@ -8,9 +8,10 @@ use api::{Reason, Restore, TenantCluster};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::into::Into;
 use super::plan::{Observed, Plan, has_to_be_chosen, is_over, plan};
 use crate::controllers::tenant_backup::report::{Choice, Moment};
-use crate::restoring::begin::moment;
+use crate::restoring::begin::{awaited, awaits, can_begin, facts as begin_facts, moment};
 
 fn cluster(backup: &Value) -> Arc<TenantCluster> {
     let mut cluster = json!({
@@ -39,6 +40,7 @@ fn restore(at: &Value) -> Restore {
 
 fn planned(restore: &Restore, choice: Option<Choice>) -> Plan {
     let observed = Observed {
+        into: None,
         cluster: Some(cluster(&json!({ "target": "main" }))),
         choice,
         durable: Some(900),
@@ -134,6 +136,7 @@ fn what_is_missing_is_said_with_a_sentence() {
     let asked = restore(&Value::Null);
     let without = |cluster| {
         let observed = Observed {
+            into: None,
             cluster,
             choice: None,
             durable: None,
@@ -184,6 +187,7 @@ fn holding(progress: &Value, ready: (&str, &str)) -> Arc<TenantCluster> {
 
 fn restored(restore: &Restore, cluster: Arc<TenantCluster>) -> (String, String, String, bool) {
     let observed = Observed {
+        into: None,
         cluster: Some(cluster),
         choice: None,
         durable: None,
@@ -203,6 +207,7 @@ fn revisions_are_raised_above_all_that_were_ever_told_or_nothing_begins() {
     let mut unknown = real.clone();
     unknown.status = None;
     let observed = Observed {
+        into: None,
         cluster: Some(cluster(&json!({ "target": "main" }))),
         choice: found(),
         durable: None,
@@ -218,6 +223,7 @@ fn earlier_etcd_cluster_is_said_beside_the_one_that_it_replaces_and_asked_for_ag
     let mut earlier = restore(&Value::Null);
     earlier.spec.dry_run = false;
     earlier.spec.from = Some(api::restore::Source {
+        cluster_uid: None,
         cluster_id: "abcd".to_owned(),
     });
     earlier.metadata.uid = Some("r".to_owned());
@@ -270,6 +276,7 @@ fn it_is_restored_once_the_tenant_cluster_serves_and_stays_so() {
     let starts = says(&real, prepared.clone(), ("False", "ApiUnreachable"));
     assert_eq!((starts.1.as_str(), starts.3), ("Restoring", true));
     let observed = Observed {
+        into: None,
         cluster: Some(holding(&prepared, ("True", "Answering"))),
         choice: None,
         durable: None,
@@ -294,6 +301,7 @@ fn why_it_was_given_up_stays_said() {
         ("True", "Answering"),
     );
     let observed = Observed {
+        into: None,
         cluster: Some(given_up),
         choice: None,
         durable: None,
@@ -305,4 +313,156 @@ fn why_it_was_given_up_stays_said() {
         (status.as_str(), reason.as_str(), message.as_str(), again),
         ("False", "RestoreGivenUp", "etcd-0: no room", false)
     );
+}
+
+/// One that is to become another TenantCluster, or is none of that.
+fn becoming(bootstrap: &str, etcd: bool) -> Arc<TenantCluster> {
+    let mut cluster = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster",
+        "metadata": { "name": "demo", "namespace": "team-a", "uid": "u" },
+        "spec": { "version": "1.35.4", "etcd": { "bootstrap": bootstrap }, "backup": { "target": "main" } },
+        "status": { "namespace": "covey-demo-u" },
+    });
+    if etcd {
+        cluster["status"]["etcd"] = json!({ "clusterID": "8e9e", "members": [] });
+    }
+    Arc::new(serde_json::from_value(cluster).unwrap())
+}
+
+fn of_another(uid: Option<&str>) -> Restore {
+    let mut of = restore(&Value::Null);
+    of.spec.dry_run = false;
+    of.spec.from = Some(api::restore::Source {
+        cluster_uid: uid.map(str::to_owned),
+        cluster_id: "cdf8".to_owned(),
+    });
+    of
+}
+
+fn planned_into(restore: &Restore, cluster: Arc<TenantCluster>, into: Option<Into>) -> Plan {
+    let observed = Observed {
+        cluster: Some(cluster),
+        choice: into.is_some().then(found).flatten(),
+        durable: Some(900),
+        into,
+    };
+    plan(restore, &observed, Timestamp::UNIX_EPOCH)
+}
+
+#[test]
+fn what_has_data_does_not_become_another_one_and_what_waits_for_it_is_told_whose() {
+    let never = |restore: &Restore, cluster: Arc<TenantCluster>| {
+        let plan = planned_into(restore, cluster, None);
+        let (status, reason, message) = said(&plan);
+        assert_eq!((status, reason), ("False", "RestoreImpossible"));
+        assert!(plan.again.is_none());
+        message.to_owned()
+    };
+    let other = of_another(Some("then"));
+    for cluster in [
+        becoming("New", true),
+        becoming("New", false),
+        becoming("Restore", true),
+    ] {
+        let message = never(&other, cluster);
+        assert!(message.contains("make another TenantCluster"), "{message}");
+    }
+    for own in [of_another(None), of_another(Some("u"))] {
+        let message = never(&own, becoming("Restore", false));
+        assert!(message.contains("from.clusterUID"), "{message}");
+    }
+}
+
+#[test]
+fn one_that_may_not_become_it_is_told_why_and_looked_at_again_and_nothing_can_begin() {
+    let other = of_another(Some("then"));
+    for (into, reason) in [
+        (Into::Refused("no key".to_owned()), "RestoreRefused"),
+        (Into::Waits("no pod".to_owned()), "RestoreUnanswered"),
+    ] {
+        let plan = planned_into(&other, becoming("Restore", false), Some(into));
+        assert_eq!(said(&plan).1, reason);
+        assert!(plan.again.is_some() && plan.status.bump.is_none());
+        let mut told = other.clone();
+        told.status = Some(plan.status);
+        assert!(!is_over(&told) && !can_begin(&told, &becoming("Restore", false)));
+    }
+}
+
+#[test]
+fn one_that_may_become_it_begins_in_the_place_of_nothing_and_only_while_it_waits() {
+    let mut other = of_another(Some("then"));
+    other.metadata.uid = Some("r".to_owned());
+    let waiting = becoming("Restore", false);
+    let plan = planned_into(&other, Arc::clone(&waiting), Some(Into::Ready));
+    let status = plan.status.clone();
+    assert_eq!(status.cluster_id.as_deref(), Some("cdf8"));
+    assert_eq!((status.replaces, status.bump), (None, Some(1_000_000_860)));
+    other.status = Some(plan.status);
+    assert!(can_begin(&other, &waiting));
+    let facts = begin_facts(&other, Timestamp::UNIX_EPOCH).unwrap();
+    assert_eq!(facts.source_uid.as_deref(), Some("then"));
+    for not in [becoming("New", false), becoming("Restore", true)] {
+        assert!(!can_begin(&other, &not));
+        assert!(!awaits(&not));
+    }
+    // Who names its own UID means itself.
+    let mut own = other.clone();
+    own.spec.from.as_mut().unwrap().cluster_uid = Some("u".to_owned());
+    let own = begin_facts(&own, Timestamp::UNIX_EPOCH).unwrap();
+    assert_eq!(own.source_uid, None);
+    // In place of what there is it is never carried out, whatever its status says.
+    other.status.as_mut().unwrap().replaces = Some("8e9e".to_owned());
+    assert!(!can_begin(&other, &becoming("Restore", true)));
+    assert!(!can_begin(&other, &waiting));
+}
+
+#[test]
+fn backup_that_is_read_is_that_of_the_oldest_restore_that_may_still_be_had_or_is_under_way() {
+    let of = |name: &str, uid: &str, second: i64, never: bool| {
+        let mut of = of_another(Some(uid));
+        of.metadata.name = Some(name.to_owned());
+        of.metadata.uid = Some(name.to_owned());
+        let created = Timestamp::from_second(second).unwrap();
+        of.metadata.creation_timestamp = Some(
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(created),
+        );
+        if never {
+            let into = planned_into(&of, becoming("New", false), None);
+            of.status = Some(into.status);
+        }
+        Arc::new(of)
+    };
+    let all = [
+        of("a", "x", 3, false),
+        of("b", "y", 2, false),
+        of("c", "z", 1, true),
+    ];
+    let refused = |of: &Arc<Restore>| {
+        let into = Some(Into::Refused("no identity".to_owned()));
+        let plan = planned_into(of, becoming("Restore", false), into);
+        let mut of = Restore::clone(of);
+        of.status = Some(plan.status);
+        Arc::new(of)
+    };
+    let waiting = becoming("Restore", false);
+    let behind = [refused(&all[0]), refused(&all[1])];
+    let first =
+        |all: &[Arc<Restore>]| awaited(all, &becoming("Restore", false)).map(|(uid, _)| uid);
+    assert_eq!(
+        first(&[Arc::clone(&all[0]), Arc::clone(&behind[1])]).as_deref(),
+        Some("x")
+    );
+    assert_eq!(first(&behind).as_deref(), Some("y"));
+    let uid = |cluster: &TenantCluster| awaited(&all, cluster).map(|(uid, _)| uid);
+    assert_eq!(uid(&waiting).as_deref(), Some("y"));
+    assert_eq!(uid(&becoming("Restore", true)), None);
+    assert_eq!(uid(&becoming("New", false)), None);
+    let mut begun = Arc::unwrap_or_clone(waiting);
+    begun.status.as_mut().unwrap().restore = Some(api::tenant_cluster::RestoreProgress {
+        source_uid: Some("x".to_owned()),
+        cluster_id: "cdf8".to_owned(),
+        ..api::tenant_cluster::RestoreProgress::default()
+    });
+    assert_eq!(uid(&begun).as_deref(), Some("x"));
 }

@@ -30,6 +30,7 @@ use super::plan::{DataKeys, Observed, Pod};
 use super::report;
 use crate::context::Context;
 use crate::pod_failures;
+use crate::restoring::begin;
 
 /// Kinds of which a backup has objects in the tenant namespace.
 const KINDS: [Kind; 5] = [
@@ -87,10 +88,12 @@ pub async fn observe(
         keys,
         pod: None,
         report: None,
+        awaited: begin::awaited(&ctx.stores.restores.state(), cluster),
         objects,
     };
     let deployment = Key::new("Deployment", &namespace, process::BACKUP);
-    if cluster.spec.backup.is_some() && observed.objects.contains_key(&deployment) {
+    let has_etcd = status.is_some_and(|status| status.etcd.is_some());
+    if has_etcd && cluster.spec.backup.is_some() && observed.objects.contains_key(&deployment) {
         ask(ctx, &namespace, &mut observed).await?;
     }
     Ok(Some(observed))

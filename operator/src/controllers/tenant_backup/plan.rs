@@ -15,6 +15,7 @@ use pki::{KeyPair, Store};
 use serde_json::Value;
 use tenant_cp::backup::identity::Document;
 use tenant_cp::backup::process::{self, Secrets};
+use tenant_cp::backup::source;
 use tenant_cp::certificates::SecretData;
 use tenant_cp::{Settings, Validated, generations};
 
@@ -37,7 +38,7 @@ const MARGIN_MS: u64 = 10_000;
 
 /// Kinds and names of what goes when no backup is wanted any more, in this order. Claim and data key stay: without
 /// them there would be no backup left.
-pub const GOES: [(&str, &str); 7] = [
+pub const GOES: [(&str, &str); 8] = [
     ("Deployment", process::BACKUP),
     ("NetworkPolicy", process::BACKUP),
     ("NetworkPolicy", process::TO_ETCD),
@@ -45,6 +46,7 @@ pub const GOES: [(&str, &str); 7] = [
     ("Secret", process::CREDENTIALS),
     ("Secret", process::CERTIFICATE),
     ("Secret", process::IDENTITY),
+    ("Secret", source::SOURCE),
 ];
 
 /// What was seen. It is not printed: it has keys.
@@ -72,6 +74,8 @@ pub struct Observed {
     pub keys: Option<DataKeys>,
     /// Newest pod of the process: since when it is there, and why it does not run.
     pub pod: Option<Pod>,
+    /// UID and etcd cluster of the TenantCluster whose backup is read, where this one awaits it.
+    pub awaited: Option<(String, String)>,
     /// What the process says; none where it was not asked.
     pub report: Option<Result<Report, String>>,
 }
@@ -168,6 +172,9 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     let Some(backup) = &observed.cluster.spec.backup else {
         return switched_off(observed);
     };
+    if let Some(plan) = spent(observed) {
+        return plan;
+    }
     let Some(valid) = &observed.valid else {
         // Why is said elsewhere, and what runs keeps running.
         return Plan {
@@ -185,6 +192,9 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     };
     let has_begun = observed.cluster.status.as_ref();
     if has_begun.is_none_or(|status| status.etcd.is_none()) {
+        if let Some(plan) = reading(observed, valid, target, settings) {
+            return plan;
+        }
         let message = "it begins when etcd has had a leader";
         let unknown = ConditionStatus::Unknown;
         return Plan::told(unknown, Reason::BackupStarting, message);
@@ -228,6 +238,50 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
             }
         }
     }
+}
+
+/// What reads the backup of the TenantCluster that this one becomes; none where nothing of it is to be written.
+fn reading(
+    observed: &Observed,
+    valid: &Validated,
+    target: &BackupTarget,
+    settings: &Settings,
+) -> Option<Plan> {
+    let (source, _) = observed.awaited.as_ref()?;
+    let credentials = observed.credentials.as_ref()?;
+    let ns = valid.tenant_namespace.as_str();
+    let has_key = observed
+        .objects
+        .contains_key(&Key::new("Secret", ns, source::SOURCE));
+    let mut wanted = source::reader(valid, target, credentials, (source, has_key), settings);
+    if holds_backup(&observed.cluster) {
+        for object in wanted
+            .iter_mut()
+            .filter(|object| object.kind == "Deployment")
+        {
+            object.value["spec"]["replicas"] = 0.into();
+        }
+    }
+    wanted.retain(|object| {
+        let live = observed.objects.get(&object.key());
+        live.is_none_or(|live| difference(&object.value, live).is_some())
+    });
+    (!wanted.is_empty()).then(|| Plan {
+        apply: wanted,
+        ..Plan::default()
+    })
+}
+
+/// What it had of another TenantCluster that it became, once that is over.
+fn spent(observed: &Observed) -> Option<Plan> {
+    let status = observed.cluster.status.as_ref()?;
+    let is_over = status.etcd.is_some() && status.restore.is_none();
+    let mut keys = observed.objects.keys();
+    let secret = keys.find(|key| key.kind == "Secret" && key.name == source::SOURCE)?;
+    is_over.then(|| Plan {
+        delete: vec![secret.clone()],
+        ..Plan::default()
+    })
 }
 
 fn switched_off(observed: &Observed) -> Plan {

@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use base64::Engine as _;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::Bytes;
@@ -18,6 +19,8 @@ use tokio::net::TcpStream;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Most bytes of the answer.
 const MOST: usize = 16 * 1024;
+/// The same where it is an identity, of 1 MiB at most, in base64.
+const MOST_IDENTITY: usize = 1536 * 1024;
 
 /// How far a backup is.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
@@ -164,6 +167,41 @@ pub async fn ask_moment(address: SocketAddr, cluster: &str, moment: &str) -> Cho
     }
 }
 
+/// An identity, as it is in the target.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Sealed {
+    /// Name of its object.
+    pub name: String,
+    /// The object.
+    pub object: Vec<u8>,
+}
+
+/// Asks the process that reads another tenant cluster's backup for the newest identity; none where there is none.
+///
+/// # Errors
+/// Why that is not known, for people.
+pub async fn ask_identity(address: SocketAddr, cluster: &str) -> Result<Option<Sealed>, String> {
+    #[derive(Deserialize)]
+    struct Answer {
+        name: String,
+        object: String,
+    }
+    let path = format!("/identity/{cluster}");
+    let (code, bytes) = request_up_to(address, Method::GET, &path, MOST_IDENTITY).await?;
+    if code == StatusCode::NOT_FOUND {
+        return Ok(None);
+    }
+    if !code.is_success() {
+        return Err(format!("it answers {code}"));
+    }
+    let answer = serde_json::from_slice::<Answer>(&bytes);
+    let answer = answer.map_err(|error| format!("its answer is none: {error}"))?;
+    let object = base64::engine::general_purpose::STANDARD.decode(&answer.object);
+    let object = object.map_err(|error| format!("its answer is none: {error}"))?;
+    let name = answer.name;
+    Ok(Some(Sealed { name, object }))
+}
+
 /// Asks a process how far it is.
 ///
 /// # Errors
@@ -214,7 +252,16 @@ async fn request(
     method: Method,
     path: &str,
 ) -> Result<(StatusCode, Bytes), String> {
-    let asked = tokio::time::timeout(TIMEOUT, fetch(address, method, path)).await;
+    request_up_to(address, method, path, MOST).await
+}
+
+async fn request_up_to(
+    address: SocketAddr,
+    method: Method,
+    path: &str,
+    most: usize,
+) -> Result<(StatusCode, Bytes), String> {
+    let asked = tokio::time::timeout(TIMEOUT, fetch(address, method, path, most)).await;
     asked.map_err(|_| format!("it did not answer within {TIMEOUT:?}"))?
 }
 
@@ -222,6 +269,7 @@ async fn fetch(
     address: SocketAddr,
     method: Method,
     path: &str,
+    most: usize,
 ) -> Result<(StatusCode, Bytes), String> {
     let failed = |error: &dyn std::fmt::Display| format!("it does not answer: {error}");
     let stream = TcpStream::connect(address).await.map_err(|e| failed(&e))?;
@@ -238,7 +286,7 @@ async fn fetch(
         .map_err(|e| failed(&e))?;
     let response = sender.send_request(request).await.map_err(|e| failed(&e))?;
     let code = response.status();
-    let body = Limited::new(response.into_body(), MOST).collect().await;
+    let body = Limited::new(response.into_body(), most).collect().await;
     connection.abort();
     let body = body.map_err(|e| failed(&e))?;
     Ok((code, body.to_bytes()))

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the world here keeps what is applied as an API server does, and nothing else.
 
+mod another;
 mod identity;
 mod restoring;
 
@@ -25,7 +26,6 @@ use super::identity::{Sealed, next_ms};
 use super::plan::{DataKeys, GOES, Make, Observed, Plan, Pod, plan, wrapped_for};
 use super::report::{Full, Report, Standing};
 use crate::backups::Said;
-
 const NS: &str = "covey-demo-0a1b2c3d00";
 const UID: &str = "0a1b2c3d-0011-4000-8000-000000000001";
 
@@ -116,6 +116,7 @@ impl World {
         let cluster = Arc::new(cluster(&json!({ "target": "main" })));
         let credentials = process::CREDENTIAL_FIELDS.map(|name| (name.to_owned(), b"x".to_vec()));
         let observed = Observed {
+            awaited: None,
             valid: validate::validate(&cluster, &settings).ok(),
             cluster,
             target: Some(Arc::new(target(place))),

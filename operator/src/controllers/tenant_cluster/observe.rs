@@ -20,6 +20,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::Settings;
 use tenant_cp::addons::registry;
+use tenant_cp::backup::{identity, source};
 use tenant_cp::certificates::{self, SecretData};
 use tenant_cp::names;
 
@@ -134,7 +135,7 @@ pub async fn observe(
         false => None,
     };
     let workers = !deleting && ctx.stores.has_workers(&cluster);
-    let material = certificates::read_store(&secrets(&objects));
+    let material = certificates::read_store(&with_carried(secrets(&objects)));
     let others = ctx.stores.others(&uid);
     let claimed_hosts = match deleting {
         true => ctx.stores.claimed_hosts(namespace),
@@ -276,6 +277,18 @@ pub(super) fn secrets(objects: &BTreeMap<Key, Value>) -> SecretData {
             )
         })
         .collect()
+}
+
+/// With authorities and keys of the TenantCluster that this one becomes, where it has none of its own: they are written as
+/// what was made here would be.
+pub(super) fn with_carried(mut secrets: SecretData) -> SecretData {
+    let secret = secrets.get(source::SOURCE);
+    let carried = secret.and_then(|secret| secret.get(source::IDENTITY_FIELD));
+    let carried = carried.map(|carried| identity::carried(carried));
+    for (name, data) in carried.unwrap_or_default() {
+        secrets.entry(name).or_insert(data);
+    }
+    secrets
 }
 
 /// What is left in a tenant namespace that is to go. It is looked at to be quick, so nothing is

@@ -8,6 +8,8 @@
 //! Invariant: planning again after applying yields an empty plan; a plan never says to write what
 //! is already so, and never deletes what the spec wants.
 
+use std::collections::BTreeSet;
+
 use api::Reason;
 use jiff::Timestamp;
 use kit_objects::object::Object;
@@ -17,10 +19,11 @@ use tenant_cp::{Addresses, Settings, Validated, management_objects, names, valid
 
 use super::observed::{Observed, Tenant};
 use super::part_name::PartName;
-use crate::restoring::{Plan as Restoring, Workload};
+use crate::restoring::{ALL, Workload, begin};
 use crate::rollouts::queue::Answer;
 use crate::status::Waiting;
 
+mod awaited;
 mod backup;
 mod certificates;
 mod deletion;
@@ -39,6 +42,7 @@ pub mod tenant_objects;
 pub mod types;
 mod workloads;
 
+use etcd::Care;
 use halted::Halt;
 use rollout::Rollout;
 use types::rest_what_failed;
@@ -104,17 +108,20 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     let Rollout { allowed, part } = rollout::plan(observed, facts);
     let restoring = restoring::next(valid, observed, now);
     let held = restoring.as_ref().map(|next| next.held.clone());
-    let held = held.unwrap_or_default();
+    let mut held = held.unwrap_or_default();
+    if begin::awaits(&observed.cluster) {
+        held.extend(ALL);
+    }
     // What cannot be read is not known to be absent: nothing else is planned by it.
     if observed.readable {
         if let Some(next) = &restoring {
             parts.push(restoring::part(valid, observed, settings, next));
         }
         parts.push(part);
-        let restoring = restoring.as_ref();
+        let care = restoring::care(&observed.cluster, restoring.as_ref());
         // What only helps later comes after everything else (operations.md §1.2, law 5).
         let rests = facts.wanted().is_none() && observed.was_ready();
-        let may = (allowed, rests, restoring);
+        let may = (allowed, rests, care, &held);
         parts.extend(namespace.parts(valid, observed, settings, may, now));
     }
     rest_what_failed(&mut parts, observed);
@@ -252,14 +259,16 @@ impl NamespacePlan {
         valid: &Validated,
         observed: &Observed,
         settings: &Settings,
-        (allowed, rests, restoring): (Allowed, bool, Option<&Restoring>),
+        (allowed, rests, care, held): (Allowed, bool, Care, &BTreeSet<Workload>),
         now: Timestamp,
     ) -> [Part; 9] {
         let addresses = self.addresses.as_ref();
         let mut base = Objects::base(valid, settings);
         let mut workloads = rollout::held_back(self.workloads.clone(), observed, allowed);
-        if let Some(next) = restoring {
-            restoring::hold(&mut workloads, &next.held);
+        restoring::hold(&mut workloads, held);
+        if care == Care::Awaited {
+            // Not one pod is asked for yet, and no place among those that start.
+            workloads.clear();
         }
         let mut pods = Objects::workloads(workloads, observed);
         let mut part = |name, base_stage, pods_stage| {
@@ -286,7 +295,6 @@ impl NamespacePlan {
         let etcd_base = base.take(PartName::Etcd);
         let is_claim = |object: &&Object| object.kind == "PersistentVolumeClaim";
         let claims = etcd_base.iter().filter(is_claim).cloned().collect();
-        let care = restoring.map_or(etcd::Care::Whole, restoring::care);
         let may = (allowed.etcd, rests, care);
         let mut etcd = etcd::plan(valid, observed, etcd_base, members, may, now);
         etcd.problem = etcd.problem.or_else(|| self.etcd_is_held.clone());

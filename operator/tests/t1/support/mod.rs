@@ -13,6 +13,7 @@ pub(crate) mod parts;
 pub(crate) mod pools;
 pub(crate) mod proxy;
 pub(crate) mod relay;
+pub(crate) mod restore_pods;
 pub(crate) mod scope;
 pub(crate) mod site;
 pub(crate) mod state;

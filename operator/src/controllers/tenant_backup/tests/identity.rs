@@ -61,6 +61,7 @@ fn key_that_is_turned_is_sealed_at_once_and_all_else_five_minutes_after_the_one_
     let turned = ("client-ca-g2".to_owned(), authority("client-ca"));
     world.observed.secrets.extend([turned]);
     let before = sealed(&world);
+    world.now += SignedDuration::from_secs(1);
     world.settle();
     assert_eq!(world.seals, 2);
     assert!(sealed(&world).identity.name() > before.identity.name());

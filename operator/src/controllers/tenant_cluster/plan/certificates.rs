@@ -5,11 +5,13 @@
 
 use api::Reason;
 use jiff::Timestamp;
+use tenant_cp::backup::source::SOURCE;
 use tenant_cp::{Addresses, Settings, Validated, certificates};
 
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::restoring::begin;
 use crate::status::Waiting;
 
 pub(super) fn plan(
@@ -21,6 +23,11 @@ pub(super) fn plan(
     now: Timestamp,
 ) -> Part {
     let mut part = Part::new(PartName::Certificates);
+    if begin::awaits(&observed.cluster) && !is_carried(observed) {
+        // Authorities and keys are made once: those of the tenant cluster of then have to be known before.
+        part.waiting = Some(super::awaited::waiting(observed));
+        return part;
+    }
     let mut wants = certificates::wants(valid, settings, addresses);
     // The administrator's certificate lives in the kubeconfig, which needs an address and is written
     // with the start. Before that it would be made anew at every reconcile, and each new date
@@ -44,6 +51,13 @@ pub(super) fn plan(
         part.apply("certificates", observed, leafs);
     }
     part
+}
+
+/// Whether what is carried over from another TenantCluster is there.
+fn is_carried(observed: &Observed) -> bool {
+    let ns = observed.tenant_namespace();
+    let source = observed.find("Secret", &ns, SOURCE);
+    source.there().is_some()
 }
 
 fn lost(valid: &Validated, problems: &[certificates::Problem]) -> Option<Waiting> {

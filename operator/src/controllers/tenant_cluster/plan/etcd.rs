@@ -26,6 +26,7 @@ pub(super) mod volumes;
 use self::identity::{addresses, claims, identity};
 use self::replacement::Replacing;
 use self::space::Relief;
+use super::awaited;
 use super::pods;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
@@ -43,6 +44,8 @@ pub(super) enum Care {
     AsItIs,
     /// It has no pods; claims that are lost are made anew, for what is built on them.
     Held,
+    /// It has nothing yet but claims, on which a restore builds what it begins with.
+    Awaited,
 }
 
 pub(super) fn plan(
@@ -54,6 +57,12 @@ pub(super) fn plan(
     now: Timestamp,
 ) -> Part {
     let mut part = Part::new(PartName::Etcd);
+    if care == Care::Awaited {
+        let base = volumes::keeping_their_size(base, observed);
+        part.apply("etcd volumes", observed, base);
+        part.waiting = Some(awaited::waiting(observed));
+        return part;
+    }
     if care == Care::Held {
         let base = volumes::keeping_their_size(base, observed);
         part.apply("etcd volumes", observed, base);
@@ -68,7 +77,7 @@ pub(super) fn plan(
         .collect();
     let mut replacing = match care {
         Care::Whole => replacement::plan(valid, observed, !lost.is_empty(), now),
-        Care::AsItIs | Care::Held => Replacing::default(),
+        Care::AsItIs | Care::Held | Care::Awaited => Replacing::default(),
     };
     // Whoever made the claim of a lost volume anew: it is not that volume. One is made where the member that
     // had it is no member any more.
@@ -89,7 +98,7 @@ pub(super) fn plan(
     // What is dropped now would be missing in the backup.
     let mut relief = match care {
         Care::Whole => space::plan(valid, observed, is_full),
-        Care::AsItIs | Care::Held => Relief::default(),
+        Care::AsItIs | Care::Held | Care::Awaited => Relief::default(),
     };
     let mut first = None;
     if part.is_settled() && !relief.goes_on() && !replacing.is_due() {
@@ -233,7 +242,15 @@ fn is_asked(valid: &Validated, observed: &Observed) -> bool {
         let mut members = known.members.iter();
         known.cluster_id.is_some() && members.all(|member| member.id.is_some())
     });
+    let restore = observed
+        .cluster
+        .status
+        .as_ref()
+        .and_then(|s| s.restore.as_ref());
+    // Of one that never answered, its members are known before they run.
+    let prepares = restore.is_some_and(|restore| restore.switched && !restore.prepared);
     !is_known
+        || prepares
         || observed.list_due
         || space::is_asked(observed)
         || disks::is_asked(valid, observed)

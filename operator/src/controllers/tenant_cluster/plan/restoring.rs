@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use api::Reason;
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus, RestoreProgress};
+use api::{Reason, TenantCluster};
 use jiff::Timestamp;
 use kit_objects::known::Known;
 use kit_objects::object::{Key, Object};
@@ -89,7 +89,8 @@ fn recorded(facts: &RestoreProgress) -> Recorded {
 
 /// What etcd is once its members run on what was built.
 fn etcd_of(observed: &Observed, built: &BTreeMap<String, Built>) -> Option<EtcdStatus> {
-    let known = identity::identity(observed)?;
+    // One that awaited it had none.
+    let last_replacement = identity::identity(observed).and_then(|k| k.last_replacement.clone());
     let cluster_id = built.values().next()?.cluster_id.clone();
     let member = |(name, built): (&String, &Built)| EtcdMemberStatus {
         name: name.clone(),
@@ -103,7 +104,7 @@ fn etcd_of(observed: &Observed, built: &BTreeMap<String, Built>) -> Option<EtcdS
         cluster_id: Some(cluster_id),
         members: built.iter().map(member).collect(),
         replacing: None,
-        last_replacement: known.last_replacement.clone(),
+        last_replacement,
     })
 }
 
@@ -188,7 +189,13 @@ pub(super) fn hold(workloads: &mut [Object], held: &BTreeSet<Workload>) {
 }
 
 /// What is made of etcd meanwhile.
-pub(super) fn care(next: &Plan) -> Care {
+pub(super) fn care(cluster: &TenantCluster, next: Option<&Plan>) -> Care {
+    let Some(next) = next.filter(|_| !begin::awaits(cluster)) else {
+        return match begin::awaits(cluster) {
+            true => Care::Awaited,
+            false => Care::Whole,
+        };
+    };
     match &next.phase {
         _ if next.held.contains(&Workload::Etcd) => Care::Held,
         Phase::Stop(_) | Phase::Build | Phase::Prepare => Care::AsItIs,
@@ -289,6 +296,9 @@ fn words(facts: &RestoreProgress, seen: &RestoreSeen, next: &Plan) -> Option<Str
         ),
         Phase::Prepare => "members of etcd start on what was built".to_owned(),
         Phase::Start if !is_said => "the control plane starts".to_owned(),
+        Phase::GivenUp(why) if !is_said && facts.source_uid.is_some() => {
+            format!("it is given up, and etcd waits for another one: {why}")
+        }
         Phase::GivenUp(why) if !is_said => {
             format!("it is given up, and etcd starts on what it had: {why}")
         }

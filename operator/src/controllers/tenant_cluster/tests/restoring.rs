@@ -7,6 +7,8 @@ use super::world::Play;
 use super::*;
 use crate::controllers::tenant_cluster::observed::restore::Balancer;
 
+mod into;
+
 const NEW: &str = "abcdabcdabcdabcd";
 const OLD: &str = "cdf818194e3a8c32";
 /// More reconciles than a restore takes.

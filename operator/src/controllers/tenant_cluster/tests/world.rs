@@ -224,7 +224,7 @@ impl World {
             quotas: self.quotas.clone(),
             readable,
             user_readable,
-            material: certificates::read_store(&observe::secrets(&objects)),
+            material: certificates::read_store(&observe::with_carried(observe::secrets(&objects))),
             objects,
             start: self.start,
             workers: self.workers,

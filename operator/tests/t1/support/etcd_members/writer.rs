@@ -75,6 +75,24 @@ pub(crate) async fn put_flood(client: &Client, number: usize, bytes: usize) -> R
     post(client, "/v3/kv/put", &body).await.map(drop)
 }
 
+/// Writes one key.
+pub(crate) async fn put(client: &Client, key: &str, value: &[u8]) -> Result<()> {
+    let body = json!({ "key": STANDARD.encode(key), "value": STANDARD.encode(value) });
+    post(client, "/v3/kv/put", &body).await.map(drop)
+}
+
+/// Reads one key; none where it is not there.
+pub(crate) async fn get(client: &Client, key: &str) -> Result<Option<Vec<u8>>> {
+    let found = post(
+        client,
+        "/v3/kv/range",
+        &json!({ "key": STANDARD.encode(key) }),
+    )
+    .await?;
+    let value = found["kvs"][0]["value"].as_str();
+    Ok(value.map(|value| STANDARD.decode(value)).transpose()?)
+}
+
 /// Deletes the whole flood.
 pub(crate) async fn delete_flood(client: &Client) -> Result<()> {
     let body = json!({ "key": STANDARD.encode("flood/"), "range_end": STANDARD.encode("flood0") });

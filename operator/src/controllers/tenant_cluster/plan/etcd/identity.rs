@@ -12,6 +12,7 @@ use tenant_cp::certificates::{EtcdIdentity, EtcdMember, InitialClusterState};
 use tenant_cp::{Validated, names};
 
 use crate::controllers::tenant_cluster::observed::Observed;
+use crate::restoring::begin;
 
 /// Numbers of the members that there may be.
 pub(super) const SEATS: Range<i32> = 0..3;
@@ -44,7 +45,8 @@ pub(in super::super) fn told_to_members(
                 name: names::etcd_member(number),
                 claim_uid,
                 member_id: None,
-                may_start_empty: state == InitialClusterState::New,
+                may_start_empty: state == InitialClusterState::New
+                    && !begin::awaits(&observed.cluster),
             })
             .collect(),
     };

@@ -9,10 +9,11 @@ use tenant_cp::Validated;
 use tenant_cp::names;
 
 use super::super::types::{Part, Plan};
-use super::super::{endpoint, etcd, pods};
+use super::super::{awaited, endpoint, etcd, pods};
 use super::conditions::Conditions;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::restoring::begin;
 use crate::status::reason_of;
 
 /// None: as it was.
@@ -22,7 +23,8 @@ pub(super) fn certificates(
 ) -> Option<(ConditionStatus, Reason, String)> {
     let mut parts = plan.parts.iter();
     let part = parts.find(|part| part.name == PartName::Certificates);
-    let problem = part.and_then(|part| part.problem.as_ref());
+    let waits = part.and_then(|part| part.waiting.as_ref());
+    let problem = part.and_then(|part| part.problem.as_ref()).or(waits);
     let failure = observed.failures.get(&PartName::Certificates);
     match (problem, failure) {
         (Some(problem), _) => Some((
@@ -79,6 +81,10 @@ fn members(set: &mut Conditions<'_>, wanted: i64, ready: i64, observed: &Observe
     let works = ready >= wanted && alarm.is_none();
     let (reason, message) = match (alarm, pods::failure(observed, names::ETCD)) {
         (Some(alarm), _) => (alarm.reason, alarm.message),
+        _ if begin::awaits(&observed.cluster) => {
+            let waits = awaited::waiting(observed);
+            (waits.reason, waits.message)
+        }
         _ if ready >= wanted => (Reason::MembersReady, message),
         (None, Some(failure)) => (failure.reason, format!("{message}; {}", failure.message)),
         (None, None) => (Reason::MembersNotReady, message),
