@@ -8,11 +8,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use http::Request;
-use http::header::ACCEPT;
 use kit_client::errors::chain;
 use kube::Client;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tenant_cp::version;
 

@@ -45,6 +45,7 @@ mod tenant_objects;
 
 /// Writes at the same time.
 const PARALLEL_WRITES: usize = 8;
+
 /// Why a plan could not be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -8,20 +8,11 @@
 //! Invariant: planning again after applying yields an empty plan; a plan never says to write what
 //! is already so, and never deletes what the spec wants.
 
-use std::collections::BTreeSet;
-
-use api::Reason;
 use jiff::Timestamp;
-use kit_objects::object::Object;
-use tenant_cp::rollout::order::{self, Allowed, Facts, Progress};
-use tenant_cp::rollout::template;
-use tenant_cp::{Addresses, Settings, Validated, management_objects, names, validate};
+use tenant_cp::{Settings, Validated, validate};
 
-use super::observed::{Observed, Tenant};
-use super::part_name::PartName;
+use super::observed::Observed;
 use crate::restoring::{ALL, Workload, begin};
-use crate::rollouts::queue::Answer;
-use crate::status::Waiting;
 
 mod awaited;
 mod backup;
@@ -44,14 +35,12 @@ pub mod types;
 mod upgrade;
 mod workloads;
 
-use etcd::Care;
 use halted::Halt;
 use namespace::NamespacePlan;
 use rollout::Rollout;
 use types::rest_what_failed;
 pub use types::{Action, Changes, LIST_SWEEP, Mode, Part, Plan, SLOW_SWEEP, Stage, Target};
 use upgrade::Upgrade;
-use workloads::Objects;
 
 /// The next step for one TenantCluster.
 #[must_use]

@@ -18,6 +18,9 @@ use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::plan::types::Action;
 
+/// Writes at the same time.
+const PARALLEL_WRITES: usize = 8;
+
 /// Carries it out, and says how much was written. What came of it is noted in the observation; what failed is asked again.
 pub(super) async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> usize {
     match action {

@@ -19,7 +19,6 @@ use super::types::{Action, Part, Plan};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
-use crate::tenant_session::preflight::answers::Inside;
 use crate::upgrades::finding::{Check, Finding, Verdict, told};
 use crate::upgrades::versions::{self, Template, Wanted};
 
