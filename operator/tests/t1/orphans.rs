@@ -71,7 +71,7 @@ fn is_marked(namespace: &DynamicObject) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tenant_namespace_that_lost_its_tenant_cluster_is_told_of_and_removed_in_time() -> Result<()>
 {
-    let Some((site, ns)) = orphaned("orphan").await? else {
+    let Some((site, ns)) = Box::pin(orphaned("orphan")).await? else {
         return Ok(());
     };
     let namespaces = site.objects(kinds::NAMESPACE, "");
@@ -135,7 +135,7 @@ async fn tenant_cluster_that_goes_while_the_operator_leads_is_missed_at_once() -
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_api_does_not_say_is_not_taken_for_absent() -> Result<()> {
-    let Some((site, ns)) = orphaned("orphan-unknown").await? else {
+    let Some((site, ns)) = Box::pin(orphaned("orphan-unknown")).await? else {
         return Ok(());
     };
     let namespaces = site.objects(kinds::NAMESPACE, "");
