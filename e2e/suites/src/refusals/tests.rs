@@ -18,10 +18,6 @@ const OF_CLUSTERS: Harmless = &[
         &["backup.delta", "backup.full", "backup.target"],
     ),
     (
-        "what is restored is its own backup, in its own place",
-        &["backup.onVolumeLoss"],
-    ),
-    (
         "the schema bounds how many snapshots are kept, and they take room of the target alone",
         &[
             "backup.retention.days",
