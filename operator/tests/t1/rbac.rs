@@ -44,7 +44,7 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 11] = [
+const UNSEEN: [(Where, &str, &str, &str); 12] = [
     (
         Where::Cluster,
         "get",
@@ -69,6 +69,12 @@ const UNSEEN: [(Where, &str, &str, &str); 11] = [
         "get",
         "covey.dev/restores",
         "asked for where a tenant cluster is brought back in place: see `etcd_restore`, which does it as this user",
+    ),
+    (
+        Where::Cluster,
+        "create",
+        "covey.dev/restores",
+        "asked for where all volumes of etcd are lost and the user said so: see `etcd_volume_loss`, which does it as this user",
     ),
     (Where::TenantNamespace, "list", "batch/jobs", "as above"),
     (Where::TenantNamespace, "create", "batch/jobs", "as above"),

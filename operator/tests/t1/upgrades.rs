@@ -212,12 +212,12 @@ fn troubles() -> Vec<Value> {
 fn of_1_36() -> Result<tenant_cp::Validated> {
     let api = "scheduling.k8s.io/v1alpha2";
     let settings: Settings = serde_json::from_value(json!({
-        "apiServer": { "runtimeConfig": [api] },
+        "apiServer": { "featureGates": ["GenericWorkload"], "runtimeConfig": [api] },
     }))?;
     let spec = json!({
         "version": "1.36.3",
         "addons": { "konnectivity": { "enabled": false } },
-        "controlPlane": { "runtimeConfig": { api: true } },
+        "controlPlane": { "featureGates": { "GenericWorkload": true }, "runtimeConfig": { api: true } },
     });
     tenant_of(&spec, &settings)
 }
