@@ -80,6 +80,9 @@ pub fn template(deployment: &Value, to: &Version) -> Template {
 
 /// A tenant cluster whose kube-apiservers are as asked for and serve another minor: they take no gate and no API
 /// version that this one does not have.
+///
+/// A kube-apiserver that is told of one starts all the same, and says that it is unsupported
+/// (`staging/src/k8s.io/apiserver/pkg/server/options/api_enablement.go`).
 #[must_use]
 pub fn emulating(valid: &Validated, minor: u64) -> Validated {
     let mut emulating = valid.clone();

@@ -208,18 +208,13 @@ fn troubles() -> Vec<Value> {
     ]
 }
 
-/// A tenant cluster of 1.36 with an API that 1.35 does not have.
+/// A tenant cluster of 1.36.
 fn of_1_36() -> Result<tenant_cp::Validated> {
-    let api = "scheduling.k8s.io/v1alpha2";
-    let settings: Settings = serde_json::from_value(json!({
-        "apiServer": { "featureGates": ["GenericWorkload"], "runtimeConfig": [api] },
-    }))?;
     let spec = json!({
         "version": "1.36.3",
         "addons": { "konnectivity": { "enabled": false } },
-        "controlPlane": { "featureGates": { "GenericWorkload": true }, "runtimeConfig": { api: true } },
     });
-    tenant_of(&spec, &settings)
+    tenant_of(&spec, &Settings::default())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -243,17 +238,6 @@ async fn kube_apiserver_of_1_36_serves_1_35_and_says_so() -> Result<()> {
     );
     // What etcd is written in is what the one before reads too.
     ensure!(version["minCompatibilityMinor"] == "34", "{version}");
-    let served = get(&admin, "/apis/scheduling.k8s.io/v1alpha2").await;
-    ensure!(
-        served.is_err(),
-        "it serves what 1.35 does not have: {served:?}"
-    );
-    apply(
-        &admin,
-        &json!({ "apiVersion": "v1", "kind": "ConfigMap",
-                 "metadata": { "name": "written", "namespace": "default" } }),
-    )
-    .await?;
     drop(plane);
 
     let plane = ControlPlane::start_with(valid, &programs).await?;
@@ -263,23 +247,5 @@ async fn kube_apiserver_of_1_36_serves_1_35_and_says_so() -> Result<()> {
         version["emulationMinor"] == "36" || version["emulationMinor"].is_null(),
         "{version}"
     );
-    get(&admin, "/apis/scheduling.k8s.io/v1alpha2").await?;
-    Ok(())
-}
-
-/// That is why what the version before does not have is left out while it is emulated.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kube_apiserver_does_not_start_that_is_told_of_an_api_which_it_does_not_emulate()
--> Result<()> {
-    let Some(programs) = Programs::of_minor_or_skip(36)? else {
-        return Ok(());
-    };
-    let mut valid = of_1_36()?;
-    valid.emulated = Some(35);
-    let Err(error) = ControlPlane::start_with(valid, &programs).await else {
-        anyhow::bail!("it starts");
-    };
-    let said = format!("{error:#}");
-    ensure!(said.contains("scheduling.k8s.io/v1alpha2"), "{said}");
     Ok(())
 }
