@@ -208,13 +208,19 @@ fn troubles() -> Vec<Value> {
     ]
 }
 
-/// A tenant cluster of 1.36.
 fn of_1_36() -> Result<tenant_cp::Validated> {
     let spec = json!({
         "version": "1.36.3",
         "addons": { "konnectivity": { "enabled": false } },
     });
     tenant_of(&spec, &Settings::default())
+}
+
+/// Whether it serves what 1.36 has and 1.35 has not unless that is switched on.
+async fn serves_1_36(client: &Client) -> Result<bool> {
+    let all = get(client, "/apis/admissionregistration.k8s.io/v1").await?;
+    let mut resources = all["resources"].as_array().into_iter().flatten();
+    Ok(resources.any(|resource| resource["name"] == "mutatingadmissionpolicies"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -238,6 +244,10 @@ async fn kube_apiserver_of_1_36_serves_1_35_and_says_so() -> Result<()> {
     );
     // What etcd is written in is what the one before reads too.
     ensure!(version["minCompatibilityMinor"] == "34", "{version}");
+    ensure!(
+        !serves_1_36(&admin).await?,
+        "it serves what 1.35 does not have"
+    );
     drop(plane);
 
     let plane = ControlPlane::start_with(valid, &programs).await?;
@@ -246,6 +256,31 @@ async fn kube_apiserver_of_1_36_serves_1_35_and_says_so() -> Result<()> {
     ensure!(
         version["emulationMinor"] == "36" || version["emulationMinor"].is_null(),
         "{version}"
+    );
+    ensure!(serves_1_36(&admin).await?, "it does not serve what it has");
+    Ok(())
+}
+
+/// That is why gates which the version before does not have are left out while it is emulated.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kube_apiserver_does_not_start_that_is_told_of_a_gate_which_it_does_not_emulate()
+-> Result<()> {
+    let Some(programs) = Programs::of_minor_or_skip(36)? else {
+        return Ok(());
+    };
+    let mut valid = of_1_36()?;
+    let gate = "PersistentVolumeClaimUnusedSinceTime";
+    valid.feature_gates.insert(gate.to_owned(), true);
+    let left_out = versions::emulating(&valid, 35);
+    ensure!(!left_out.feature_gates.contains_key(gate));
+    valid.emulated = Some(35);
+    let Err(error) = ControlPlane::start_with(valid, &programs).await else {
+        anyhow::bail!("it starts");
+    };
+    let said = format!("{error:#}");
+    ensure!(
+        said.contains(gate) && said.contains("emulated version"),
+        "{said}"
     );
     Ok(())
 }

@@ -109,13 +109,13 @@ impl Upgrade {
     }
 
     /// Whether kube-apiservers are to serve the minor before.
-    fn emulates(&self, observed: &Observed) -> bool {
+    fn emulates(&self, valid: &Validated, observed: &Observed) -> bool {
         match self {
             Self::Judged {
                 wanted,
                 may_begin: true,
                 ..
-            } => wanted.emulates(soak_of(observed)),
+            } => wanted.emulates(valid, soak_of(observed)),
             Self::Emulating { soak, .. } => !matches!(soak, Soak::Over),
             _ => false,
         }
@@ -129,7 +129,7 @@ impl Upgrade {
     /// The tenant cluster as it is to be now; none where that is as it is asked for.
     pub(super) fn as_it_is_now(&self, valid: &Validated, observed: &Observed) -> Option<Validated> {
         let wanted = self.wanted()?;
-        match (self.is_held(), self.emulates(observed)) {
+        match (self.is_held(), self.emulates(valid, observed)) {
             (true, _) => Some(versions::at(valid, &wanted.from)),
             (false, true) => Some(versions::emulating(valid, wanted.from.minor)),
             (false, false) => None,
@@ -199,7 +199,10 @@ impl Upgrade {
             // What was found stays until it is known again.
             Self::None | Self::Asking(_) => {}
             Self::Begun(_) => {
-                after.phase = match wanted.emulates(soak_of(observed)) {
+                let spec = &observed.cluster.spec.control_plane;
+                let is_plain = spec.feature_gates.is_empty() && spec.runtime_config.is_empty();
+                let soaked = is_plain && !soak_of(observed).is_zero();
+                after.phase = match soaked && wanted.to.minor != wanted.from.minor {
                     true => UpgradePhase::Finalizing,
                     false => UpgradePhase::Rolling,
                 };

@@ -306,6 +306,30 @@ fn minor_is_served_only_once_kube_apiservers_have_served_the_one_before_for_long
 }
 
 #[test]
+fn minor_does_not_soak_where_features_are_switched() {
+    let mut world = World::new(minimal());
+    world.settings = serde_json::from_value(json!({
+        "apiServer": { "featureGates": ["GenericWorkload"] },
+    }))
+    .unwrap();
+    world.cluster.spec.control_plane.feature_gates = [("GenericWorkload".to_owned(), true)].into();
+    world.settle();
+    let mut soaks = ready(minimal());
+    ask_for_a_minor(&mut soaks);
+    soaks.settle();
+    assert!(emulates(&soaks));
+    soaks.settings = world.settings.clone();
+    soaks.cluster.spec.control_plane.feature_gates = [("GenericWorkload".to_owned(), true)].into();
+    ask_for_a_minor(&mut world);
+    for mut world in [world, soaks] {
+        world.settle();
+        assert!(apiserver(&world).ends_with(":v1.36.3") && !emulates(&world));
+        let version = world.cluster.status.clone().unwrap().version;
+        assert_eq!(version.as_deref(), Some("1.36.3"));
+    }
+}
+
+#[test]
 fn patch_and_an_upgrade_that_is_not_to_soak_go_at_once() {
     for (asked, soak) in [("1.35.5", "10m"), ("1.36.3", "0s")] {
         let mut world = ready(minimal());

@@ -41,6 +41,10 @@ pub(super) fn soak(
     settings: &Settings,
     now: Timestamp,
 ) -> Soak {
+    // Its soak was taken away, or features were switched.
+    if !wanted.emulates(valid, soak_of(observed)) {
+        return Soak::Over;
+    }
     let emulating = versions::emulating(valid, wanted.from.minor);
     let [_, control_plane, _] = NamespacePlan::new(&emulating, observed, settings).progress;
     let since = facts::pods(observed)
