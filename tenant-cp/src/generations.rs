@@ -114,6 +114,13 @@ pub fn of_authority(name: &str, authority: &str) -> Option<u32> {
     }
 }
 
+/// Whether a name is a generation of one of [`names::AUTHORITIES`].
+#[must_use]
+pub fn is_authority(name: &str) -> bool {
+    let mut all = names::AUTHORITIES.iter();
+    all.any(|authority| of_authority(name, authority).is_some())
+}
+
 /// What is trusted of an authority, PEM: every generation, the oldest first. None while there is none.
 #[must_use]
 pub fn bundle(store: &Store, authority: &str) -> Option<String> {

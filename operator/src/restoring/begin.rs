@@ -45,24 +45,25 @@ pub fn can_begin(restore: &Restore, cluster: &TenantCluster) -> bool {
     let made_for = restore.annotations().get(ANNOTATION_LOST_ETCD);
     let of_it = of_it && made_for.is_none_or(|lost| Some(lost.as_str()) == cluster_id(cluster));
     let is_known = status.revision.is_some() && status.bump.is_some();
-    let going = restore.metadata.deletion_timestamp.is_some();
     let possible = says(restore, ConditionType::Possible, Reason::RestorePossible);
-    let begins = cluster.spec.backup.is_some() && !restore.spec.dry_run && !going;
-    begins && of_it && is_known && possible && ended(restore).is_none()
+    let begins = cluster.spec.backup.is_some() && !restore.spec.dry_run;
+    begins && of_it && is_known && possible && !is_over(restore)
+}
+
+/// Whether nothing comes of it any more: it ended, is deleted, or cannot be had.
+fn is_over(restore: &Restore) -> bool {
+    restore.metadata.deletion_timestamp.is_some()
+        || says(restore, ConditionType::Possible, Reason::RestoreImpossible)
+        || ended(restore).is_some()
 }
 
 /// Names of those of this tenant cluster that somebody asked for and that are not over, whether or not it is known that
 /// they can be had.
 #[must_use]
 pub fn asked(all: &[Arc<Restore>], cluster: &TenantCluster) -> BTreeSet<String> {
-    let asked = all.iter().filter(|restore| {
-        let of_it = restore.namespace() == cluster.namespace()
-            && restore.spec.cluster_name == cluster.name_any();
-        let going = restore.metadata.deletion_timestamp.is_some();
-        let impossible = says(restore, ConditionType::Possible, Reason::RestoreImpossible);
-        let is_over = going || impossible || ended(restore).is_some();
-        of_it && !restore.spec.dry_run && !is_over
-    });
+    let asked = all
+        .iter()
+        .filter(|restore| is_of(restore, cluster) && !restore.spec.dry_run && !is_over(restore));
     asked.map(|restore| restore.name_any()).collect()
 }
 
@@ -135,13 +136,8 @@ pub fn awaited(all: &[Arc<Restore>], cluster: &TenantCluster) -> Option<(String,
     if let Some(progress) = status.and_then(|status| status.restore.as_ref()) {
         return Some((progress.source_uid.clone()?, progress.cluster_id.clone()));
     }
-    let never = |restore: &Restore| {
-        says(restore, ConditionType::Possible, Reason::RestoreImpossible)
-            || ended(restore).is_some()
-            || restore.metadata.deletion_timestamp.is_some()
-    };
     let these = all.iter().filter(|restore| {
-        is_of(restore, cluster) && other(restore, cluster).is_some() && !never(restore)
+        is_of(restore, cluster) && other(restore, cluster).is_some() && !is_over(restore)
     });
     // One that is refused, or has been answered, is in nobody's way.
     let place = |restore: &Restore| {

@@ -12,7 +12,7 @@ use tenant_cp::version::WORKER_SKEW;
 use super::finding::{Check, Finding};
 use super::versions::Wanted;
 use crate::tenant_session::etcd::answers::MemberStatus;
-use crate::tenant_session::preflight::answers::{Counted, Inside, Responder, Webhook};
+use crate::tenant_session::preflight::answers::{Answer, Counted, Inside, Responder, Webhook};
 use crate::tenant_session::preflight::names::Names;
 
 /// A webhook that takes longer holds up a control plane, in seconds.
@@ -303,42 +303,37 @@ fn webhooks(all: &[Webhook], found: &mut Vec<Finding>) {
 
 /// What keeps nothing from beginning; nor does it where it could not be asked.
 fn warnings(facts: &Facts<'_>, found: &mut Vec<Finding>) {
-    match &facts.inside.unavailable {
-        Ok(names) if names.count > 0 => {
-            let message = format!(
-                "{} available before the upgrade: {}",
-                many(names.count, "APIService is not", "APIServices are not"),
-                names.list()
-            );
-            found.push(Finding::warn(Check::ApiServices, message));
-        }
-        Ok(_) => {}
-        Err(why) => {
-            let message = format!("it is not known which APIServices are available: {why}");
-            found.push(Finding::warn(Check::ApiServices, message));
-        }
-    }
+    let mut warn = |check, names: &Answer<Names>, which: &str, said: &dyn Fn(&Names) -> String| {
+        let message = match names {
+            Ok(names) if names.count == 0 => return,
+            Ok(names) => said(names),
+            Err(why) => format!("it is not known which {which}: {why}"),
+        };
+        found.push(Finding::warn(check, message));
+    };
+    let unavailable = &facts.inside.unavailable;
+    let which = "APIServices are available";
+    warn(Check::ApiServices, unavailable, which, &|names| {
+        format!(
+            "{} available before the upgrade: {}",
+            many(names.count, "APIService is not", "APIServices are not"),
+            names.list()
+        )
+    });
     if !facts.has_pools {
         return;
     }
-    match &facts.inside.tight_budgets {
-        Ok(names) if names.count > 0 => {
-            let message = format!(
-                "{} no pod go now: {}; a node that is replaced later waits for it until the drainTimeout of its \
-                 NodePool",
-                many(
-                    names.count,
-                    "disruption budget lets",
-                    "disruption budgets let"
-                ),
-                names.list()
-            );
-            found.push(Finding::warn(Check::DisruptionBudgets, message));
-        }
-        Ok(_) => {}
-        Err(why) => {
-            let message = format!("it is not known which disruption budgets there are: {why}");
-            found.push(Finding::warn(Check::DisruptionBudgets, message));
-        }
-    }
+    let tight = &facts.inside.tight_budgets;
+    let which = "disruption budgets there are";
+    warn(Check::DisruptionBudgets, tight, which, &|names| {
+        format!(
+            "{} no pod go now: {}; a node that is replaced later waits for it until the drainTimeout of its NodePool",
+            many(
+                names.count,
+                "disruption budget lets",
+                "disruption budgets let"
+            ),
+            names.list()
+        )
+    });
 }

@@ -85,19 +85,22 @@ pub fn template(deployment: &Value, to: &Version) -> Template {
 /// (`staging/src/k8s.io/apiserver/pkg/server/options/api_enablement.go`).
 #[must_use]
 pub fn emulating(valid: &Validated, minor: u64) -> Validated {
-    let mut emulating = valid.clone();
+    let mut emulating = with_features_of(valid, minor);
     emulating.emulated = Some(minor);
-    emulating.feature_gates = known_to(minor, &valid.feature_gates);
-    emulating.runtime_config = served_by(minor, &valid.runtime_config);
     emulating
 }
 
 /// A tenant cluster as it is at another version: what that one does not know of features is left out.
 #[must_use]
 pub fn at(valid: &Validated, version: &Version) -> Validated {
-    let mut at = valid.clone();
+    let mut at = with_features_of(valid, version.minor);
     at.version = version.clone();
-    at.feature_gates = known_to(version.minor, &valid.feature_gates);
-    at.runtime_config = served_by(version.minor, &valid.runtime_config);
     at
+}
+
+fn with_features_of(valid: &Validated, minor: u64) -> Validated {
+    let mut with = valid.clone();
+    with.feature_gates = known_to(minor, &valid.feature_gates);
+    with.runtime_config = served_by(minor, &valid.runtime_config);
+    with
 }

@@ -13,12 +13,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use api::names::ANNOTATION_KEPT_FOR_RESTORE;
 use api::{Reason, Restore, TenantCluster};
-use clap::Parser as _;
-use etcd_agent::args::{Args, Command as Agent};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use lab::programs::Program;
 use operator::etcd_replacement::patience::Patience;
@@ -34,6 +32,7 @@ use crate::backup_targets::Target;
 use crate::support::checks::files;
 use crate::support::etcd_members::{EtcdMembers, MEMBERS, Writer, has_all, members};
 use crate::support::etcd_stage::whole;
+use crate::support::job_pods::{self, etcd_agent_backup, restore_snapshot};
 use crate::support::pools::said;
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, PATIENCE, Site};
@@ -112,14 +111,10 @@ impl Jobs {
             let arg = arg.replace("/dev/termination-log", &log.display().to_string());
             arg.replace("/scratch", &scratch.path().display().to_string())
         });
-        let args = Args::try_parse_from(std::iter::once("etcd-agent".to_owned()).chain(args))?;
-        let Agent::Backup(args) = args.command else {
-            anyhow::bail!("it is no backup");
-        };
-        let done = etcd_agent::backup::perform(args.command).await;
-        done.map_err(|failure| anyhow::anyhow!("{}", failure.said().to_owned()))?;
-        self.end(job, template, &last, &std::fs::read_to_string(&log)?)
-            .await
+        etcd_agent_backup(args).await?;
+        let pod = job_pods::make(&self.client, job, template).await?;
+        let said = std::fs::read_to_string(&log)?;
+        job_pods::end(&self.client, job, &pod, &last, &said).await
     }
 
     /// As its container does, of the snapshot.
@@ -132,46 +127,11 @@ impl Jobs {
         let folder = Path::new(folder).parent().context("no folder")?;
         std::fs::create_dir_all(folder)?;
         let snapshot = self.snapshot.display().to_string();
-        let args = args
+        let args: Vec<_> = args
             .iter()
-            .map(|arg| arg.replace("/scratch/restored.db", &snapshot));
-        let output = Command::new(&self.etcdutl)
-            .args(["snapshot", "restore"])
-            .args(args)
-            .output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "etcdutl: {said}");
-        Ok(())
-    }
-
-    /// Its pod says what it said, and the Job that it is over.
-    async fn end(&self, job: &Job, template: &Value, last: &Value, message: &str) -> Result<()> {
-        let mut pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": template["metadata"], "spec": template["spec"],
-        });
-        pod["metadata"]["generateName"] = json!(format!("{}-", job.name_any()));
-        pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] = json!(job.name_any());
-        let pod: Pod = serde_json::from_value(pod)?;
-        let pods = self.api::<Pod>();
-        let pod = pods.create(&PostParams::default(), &pod).await?;
-        let status = json!({ "status": { "phase": "Succeeded", "containerStatuses": [{
-            "name": last["name"], "image": "i", "imageID": "", "ready": false, "restartCount": 0,
-            "state": { "terminated": { "exitCode": 0, "message": message, "reason": "Completed" } },
-        }] } });
-        let params = PatchParams::default();
-        pods.patch_status(&pod.name_any(), &params, &Patch::Merge(status))
-            .await?;
-        let now = Timestamp::now().to_string();
-        let condition = |type_: &str| json!({ "type": type_, "status": "True", "lastTransitionTime": now, "lastProbeTime": now });
-        let status = json!({ "status": {
-            "startTime": now, "completionTime": now, "succeeded": 1, "uncountedTerminatedPods": {},
-            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
-        } });
-        self.api::<Job>()
-            .patch_status(&job.name_any(), &params, &Patch::Merge(status))
-            .await?;
-        Ok(())
+            .map(|arg| arg.replace("/scratch/restored.db", &snapshot))
+            .collect();
+        restore_snapshot(&self.etcdutl, &args)
     }
 }
 

@@ -17,7 +17,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::certificates::secrets::{SecretData, read_store};
-use crate::generations::of_authority;
+use crate::generations::{is_authority, of_authority};
 use crate::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 
 /// The only format of the document that there is.
@@ -96,9 +96,7 @@ pub fn read(document: &[u8], now: Timestamp) -> Result<Identity, Unreadable> {
 /// What is carried over into another tenant cluster, for a field of a Secret of its namespace. Not printed.
 #[must_use]
 pub fn to_carry(secrets: &SecretData) -> Vec<u8> {
-    let own = secrets.iter().filter(|(name, _)| has(name));
-    let own: BTreeMap<_, _> = own.map(|(name, data)| (name, encoded(data))).collect();
-    json!(own).to_string().into_bytes()
+    json!(encoded(&own(secrets))).to_string().into_bytes()
 }
 
 /// What was to be carried over: the inverse of [`to_carry`]. What is none is nothing.
@@ -115,9 +113,20 @@ pub fn carried(text: &[u8]) -> SecretData {
     own.filter_map(secret).collect()
 }
 
-fn encoded(data: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, String> {
-    let encoded = |(name, value): (&String, &Vec<u8>)| (name.clone(), STANDARD.encode(value));
-    data.iter().map(encoded).collect()
+/// Those that are part of it.
+fn own(secrets: &SecretData) -> SecretData {
+    let own = secrets.iter().filter(|(name, _)| has(name));
+    own.map(|(name, data)| (name.clone(), data.clone()))
+        .collect()
+}
+
+/// As they are in JSON.
+fn encoded(secrets: &SecretData) -> BTreeMap<&String, BTreeMap<&String, String>> {
+    let field = |(name, value)| (name, STANDARD.encode(value));
+    let secrets = secrets.iter();
+    secrets
+        .map(|(name, data)| (name, data.iter().map(field).collect()))
+        .collect()
 }
 
 /// Whether a Secret of the tenant namespace is part of it: a generation of one of [`AUTHORITIES`], the keys of service
@@ -125,11 +134,6 @@ fn encoded(data: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, String> {
 #[must_use]
 pub fn has(secret: &str) -> bool {
     is_authority(secret) || [SERVICE_ACCOUNT, ENCRYPTION].contains(&secret)
-}
-
-fn is_authority(secret: &str) -> bool {
-    let mut all = AUTHORITIES.iter();
-    all.any(|authority| of_authority(secret, authority).is_some())
 }
 
 /// The document of a tenant cluster, with those of `secrets` that are part of it. `now` decides nothing but which
@@ -142,20 +146,12 @@ pub fn document(
     secrets: &SecretData,
     now: Timestamp,
 ) -> Result<Document, Lacks> {
-    let own: SecretData = secrets
-        .iter()
-        .filter(|(name, _)| has(name))
-        .map(|(name, data)| (name.clone(), data.clone()))
-        .collect();
+    let own = own(secrets);
     is_whole(&own, now)?;
-    let secrets: BTreeMap<_, _> = own
-        .iter()
-        .map(|(name, data)| (name, encoded(data)))
-        .collect();
     let document = json!({
         "format": FORMAT,
         "tenantCluster": of_cluster(cluster),
-        "secrets": secrets,
+        "secrets": encoded(&own),
     });
     Ok(Document {
         keys: hash(&document["secrets"]),

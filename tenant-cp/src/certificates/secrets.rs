@@ -62,7 +62,7 @@ pub fn small_authorities() -> impl Iterator<Item = &'static str> {
 pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
     let mut secrets = Vec::new();
     for (name, pair) in &material.store {
-        if is_identity(name) {
+        if generations::is_authority(name) {
             let mut files = Files::default();
             files.pair("ca", pair);
             secrets.push(files.into_secret(v, name));
@@ -80,12 +80,6 @@ pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
         secrets.push(files.into_secret(v, names::ENCRYPTION));
     }
     secrets
-}
-
-/// Whether it is a generation of one of [`names::AUTHORITIES`].
-fn is_identity(name: &str) -> bool {
-    let mut all = names::AUTHORITIES.iter();
-    all.any(|authority| generations::of_authority(name, authority).is_some())
 }
 
 /// One Secret for each of [`consumers`], and those of [`small_authorities`]. One whose material is not
@@ -266,7 +260,7 @@ pub fn read_store(secrets: &SecretData) -> Material {
         }
     }
     for (name, data) in secrets {
-        if is_identity(name) || small_authorities().any(|small| small == name) {
+        if generations::is_authority(name) || small_authorities().any(|small| small == name) {
             match read_pair(data, "ca") {
                 Some(pair) => material.store.insert(name.clone(), pair),
                 None => material.store.remove(name),

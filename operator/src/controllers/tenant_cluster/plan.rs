@@ -140,6 +140,6 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     let is_settled = is_open && parts.iter().all(Part::is_settled);
     parts.push(upgrade.part(valid, observed, is_settled));
     let mut plan = status::report(parts, in_place, facts, valid, observed, now);
-    upgrade.report(&mut plan, observed, now);
+    upgrade.report(&mut plan, valid, observed, now);
     plan
 }

@@ -4,21 +4,19 @@
 //! Invariant: what is changed of them for the test are addresses and folders, and nothing else.
 
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use clap::Parser as _;
 use etcd_agent::args::{Args, Command as Agent};
 use etcd_agent::backup::perform;
-use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -26,6 +24,7 @@ use testkit::process::Process;
 use tokio::task::JoinHandle;
 
 use super::checks::volumes;
+use super::job_pods::{self, etcd_agent_backup, restore_snapshot};
 
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -115,25 +114,8 @@ impl RestorePods {
         Ok(())
     }
 
-    async fn pod(&self, name: &str, template: &Value) -> Result<Pod> {
-        let mut pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": template["metadata"], "spec": template["spec"],
-        });
-        pod["metadata"]["generateName"] = json!(format!("{name}-"));
-        if name != "backup" {
-            pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] = json!(name);
-        }
-        let pod: Pod = serde_json::from_value(pod)?;
-        let made = self
-            .api::<Pod>()
-            .create(&PostParams::default(), &pod)
-            .await?;
-        Ok(made)
-    }
-
     async fn run(&self, template: Value) -> Result<Runs> {
-        let pod = self.pod("backup", &template).await?;
+        let pod = job_pods::of_template(&self.client, &self.namespace, "backup", &template).await?;
         let folder = tempfile::tempdir()?;
         let paths = volumes(&self.client, &self.namespace, &pod, folder.path()).await?;
         let container = &template["spec"]["containers"][0];
@@ -222,7 +204,7 @@ impl RestorePods {
             let args: Vec<_> = args.collect();
             let [etcd, etcdutl] = &self.programs;
             match container["command"][0].as_str() {
-                None => ours(args).await?,
+                None => etcd_agent_backup(args).await?,
                 Some("etcd") => {
                     serves = Some(Process::spawn(
                         "etcd",
@@ -231,59 +213,18 @@ impl RestorePods {
                         &scratch.path().join("etcd.log"),
                     )?);
                 }
-                Some(_) => theirs(etcdutl, &args)?,
+                Some(_) => restore_snapshot(etcdutl, &args)?,
             }
         }
         drop(serves);
         let last = all("containers").first().cloned().context("no container")?;
-        self.end(job, template, &last, &std::fs::read_to_string(&log)?)
-            .await
-    }
-
-    /// Its pod says what it said, and the Job that it is over.
-    async fn end(&self, job: &Job, template: &Value, last: &Value, message: &str) -> Result<()> {
-        let pod = self.pod(&job.name_any(), template).await?;
-        let status = json!({ "status": { "phase": "Succeeded", "containerStatuses": [{
-            "name": last["name"], "image": "i", "imageID": "", "ready": false, "restartCount": 0,
-            "state": { "terminated": { "exitCode": 0, "message": message, "reason": "Completed" } },
-        }] } });
-        let params = PatchParams::default();
-        let pods = self.api::<Pod>();
-        pods.patch_status(&pod.name_any(), &params, &Patch::Merge(status))
-            .await?;
-        let now = Timestamp::now().to_string();
-        let condition = |type_: &str| json!({ "type": type_, "status": "True", "lastTransitionTime": now, "lastProbeTime": now });
-        let status = json!({ "status": {
-            "startTime": now, "completionTime": now, "succeeded": 1, "uncountedTerminatedPods": {},
-            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
-        } });
-        let jobs = self.api::<Job>();
-        jobs.patch_status(&job.name_any(), &params, &Patch::Merge(status))
-            .await?;
-        Ok(())
+        let pod = job_pods::make(&self.client, job, template).await?;
+        let said = std::fs::read_to_string(&log)?;
+        job_pods::end(&self.client, job, &pod, &last, &said).await
     }
 }
 
 fn arguments(container: &Value) -> Vec<String> {
     let args = container["args"].as_array().into_iter().flatten();
     args.filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-async fn ours(args: Vec<String>) -> Result<()> {
-    let args = Args::try_parse_from(std::iter::once("etcd-agent".to_owned()).chain(args))?;
-    let Agent::Backup(args) = args.command else {
-        anyhow::bail!("it is no backup");
-    };
-    let done = perform(args.command).await;
-    done.map_err(|failure| anyhow::anyhow!("{}", failure.said().to_owned()))
-}
-
-fn theirs(program: &Path, args: &[String]) -> Result<()> {
-    let output = Command::new(program)
-        .args(["snapshot", "restore"])
-        .args(args)
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "etcdutl: {said}");
-    Ok(())
 }

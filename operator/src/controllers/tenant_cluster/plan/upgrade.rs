@@ -25,7 +25,7 @@ use crate::upgrades::versions::{self, Template, Wanted};
 mod facts;
 mod soak;
 
-use facts::{findings, servers, silent, soak_of, until_calm};
+use facts::{findings, inside, servers, soak_of, until_calm};
 use soak::{Soak, soak};
 
 /// Pause between two looks at what speaks against one: nobody is woken when it is gone.
@@ -71,16 +71,10 @@ impl Upgrade {
             }
             Some(Template::Other) | None => {}
         }
-        let unknown;
-        let inside = match (&observed.preflight, &observed.tenant) {
-            (Some(inside), _) => inside,
-            (None, Tenant::Silent { message }) => {
-                unknown = silent(message);
-                &unknown
-            }
-            (None, _) => return Self::Asking(wanted),
+        let Some(inside) = inside(observed) else {
+            return Self::Asking(wanted);
         };
-        let findings = findings(&wanted, (valid, inside), observed, settings, now);
+        let findings = findings(&wanted, (valid, &inside), observed, settings, now);
         let stands = findings.iter().any(|f| f.verdict != Verdict::Warn);
         let may_begin = !stands || observed.cluster.spec.upgrade.guard == UpgradeGuard::Warn;
         Self::Judged {
@@ -172,8 +166,14 @@ impl Upgrade {
         part
     }
 
-    /// What the status and Events say of it.
-    pub(super) fn report(&self, plan: &mut Plan, observed: &Observed, now: Timestamp) {
+    /// What the status and Events say of it; `valid` is what is planned for now.
+    pub(super) fn report(
+        &self,
+        plan: &mut Plan,
+        valid: &Validated,
+        observed: &Observed,
+        now: Timestamp,
+    ) {
         let before = observed.cluster.status.as_ref();
         let before = before.and_then(|status| status.upgrade.clone());
         let Some(wanted) = self.wanted() else {
@@ -199,10 +199,7 @@ impl Upgrade {
             // What was found stays until it is known again.
             Self::None | Self::Asking(_) => {}
             Self::Begun(_) => {
-                let spec = &observed.cluster.spec.control_plane;
-                let is_plain = spec.feature_gates.is_empty() && spec.runtime_config.is_empty();
-                let soaked = is_plain && !soak_of(observed).is_zero();
-                after.phase = match soaked && wanted.to.minor != wanted.from.minor {
+                after.phase = match wanted.emulates(valid, soak_of(observed)) {
                     true => UpgradePhase::Finalizing,
                     false => UpgradePhase::Rolling,
                 };

@@ -2,6 +2,7 @@
 //!
 //! Invariant: what was not seen is not taken for well.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -9,11 +10,11 @@ use api::ConditionType;
 use api::names::LABEL_COMPONENT;
 use jiff::Timestamp;
 use serde_json::Value;
-use tenant_cp::generations::of_authority;
+use tenant_cp::generations::is_authority;
 use tenant_cp::rollout::order::Progress;
 use tenant_cp::{Settings, Validated, names};
 
-use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
+use crate::controllers::tenant_cluster::observed::{Etcd, Observed, Tenant};
 use crate::controllers::tenant_cluster::plan::namespace::NamespacePlan;
 use crate::pod_failures;
 use crate::tenant_session::preflight::answers::Inside;
@@ -50,11 +51,6 @@ pub(super) fn findings(
     let held = versions::at(valid, &wanted.from);
     let progress = NamespacePlan::new(&held, observed, settings).progress;
     let store = &observed.material.store;
-    let is_authority = |name: &str| {
-        names::AUTHORITIES
-            .iter()
-            .any(|of| of_authority(name, of).is_some())
-    };
     let authorities = store.iter().filter(|(name, _)| is_authority(name));
     let authorities = authorities
         .filter_map(|(name, pair)| Some((name.as_str(), pki::not_after(&pair.certificate)?)));
@@ -134,7 +130,14 @@ pub(super) fn soak_of(observed: &Observed) -> Duration {
     observed.cluster.spec.upgrade.soak.get().unwrap_or_default()
 }
 
-/// What is known where the API does not answer.
-pub(super) fn silent(message: &str) -> Inside {
-    Inside::unknown(&format!("the API does not answer: {message}"))
+/// What the tenant's API said; none before it was asked.
+pub(super) fn inside(observed: &Observed) -> Option<Cow<'_, Inside>> {
+    match (&observed.preflight, &observed.tenant) {
+        (Some(inside), _) => Some(Cow::Borrowed(inside)),
+        (None, Tenant::Silent { message }) => {
+            let why = format!("the API does not answer: {message}");
+            Some(Cow::Owned(Inside::unknown(&why)))
+        }
+        (None, _) => None,
+    }
 }

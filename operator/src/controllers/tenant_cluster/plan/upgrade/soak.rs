@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use tenant_cp::rollout::order::Progress;
 use tenant_cp::{Settings, Validated};
 
-use super::facts::{self, silent, soak_of};
-use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
+use super::facts::{self, inside, soak_of};
+use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::plan::namespace::NamespacePlan;
 use crate::pod_failures;
 use crate::upgrades::checks;
@@ -60,16 +60,10 @@ pub(super) fn soak(
     if !left.is_zero() {
         return Soak::Goes(left);
     }
-    let unknown;
-    let inside = match (&observed.preflight, &observed.tenant) {
-        (Some(inside), _) => inside,
-        (None, Tenant::Silent { message }) => {
-            unknown = silent(message);
-            &unknown
-        }
-        (None, _) => return Soak::Asking,
+    let Some(inside) = inside(observed) else {
+        return Soak::Asking;
     };
-    let mut found = checks::deprecated_apis(wanted, inside);
+    let mut found = checks::deprecated_apis(wanted, &inside);
     found.retain(|finding| finding.verdict == Verdict::Block);
     let is_told = observed.cluster.spec.upgrade.guard == UpgradeGuard::Warn;
     match found.is_empty() || is_told {
