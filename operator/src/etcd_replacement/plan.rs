@@ -12,6 +12,7 @@
 use std::cmp::Reverse;
 
 use api::tenant_cluster::EtcdStatus;
+use kit_objects::known::Known;
 
 use crate::etcd_replacement::due::{Due, due_of};
 use crate::etcd_replacement::facts::{Facts, MEMBERS, Seat, is_of};
@@ -44,6 +45,13 @@ pub fn next(facts: &Facts) -> Next {
     // Whoever is too many is needed while one that stays is lost.
     let is_lost = |seat: &Seat| matches!(due_of(facts, seat, false), Some(Due::Lost { .. }));
     let repairs = facts.seats.iter().any(|seat| seat.wanted && is_lost(seat));
+    if let Some(seat) = facts
+        .seats
+        .iter()
+        .find(|seat| is_over(facts, seat, repairs))
+    {
+        return Next::step(seat, Step::Record(record::served(facts, seat)));
+    }
     let due = facts.seats.iter();
     let due = due.filter_map(|seat| Some((due_of(facts, seat, repairs)?, seat)));
     let first = due.min_by_key(|(due, seat)| {
@@ -84,6 +92,20 @@ pub fn next(facts: &Facts) -> Next {
 fn number(facts: &Facts, seat: &Seat) -> usize {
     let mut names = facts.seats.iter().map(|other| &other.name);
     names.position(|name| *name == seat.name).unwrap_or(0)
+}
+
+/// Whether a member that was begun to be replaced serves, for certain, and nothing is to be done about it any more: no
+/// kube-apiserver leaves out others while a replacement of one that stays goes on.
+fn is_over(facts: &Facts, seat: &Seat, repairs: bool) -> bool {
+    let votes = || {
+        let entry = facts.entry(seat).filter(|entry| !entry.is_learner);
+        entry.is_some_and(|entry| facts.is_alive(seat, &entry.id))
+    };
+    seat.wanted
+        && facts.is_replacing(seat)
+        && matches!(seat.claim, Known::Known(_))
+        && votes()
+        && due_of(facts, seat, repairs).is_none()
 }
 
 /// The replacement that the status tells of is over once there is nothing to be done about anybody.

@@ -60,8 +60,8 @@ fn step_or_wait(facts: &Facts, seat: &Seat, due: Due<'_>) -> Next {
         Due::Dropped => Next::step(seat, Step::Record(without(facts, seat))),
         Due::Left => left(seat),
         Due::Surplus { id, votes, .. } => surplus(facts, seat, (id, votes)),
-        Due::Unlisted => unlisted(facts, seat),
-        Due::Learner(id) => learner(facts, seat, id),
+        Due::Unlisted => left_out(facts, seat).unwrap_or_else(|| unlisted(facts, seat)),
+        Due::Learner(id) => left_out(facts, seat).unwrap_or_else(|| learner(facts, seat, id)),
     }
 }
 
@@ -250,6 +250,19 @@ fn lost(facts: &Facts, seat: &Seat, (id, alive): (&str, bool), may_begin: bool) 
     }
 }
 
+/// Another member that the status knows and etcd does not have, while this one has not joined: that names all that the
+/// status knows, and etcd refuses one that names others than it has (`server/etcdserver/api/membership/cluster.go`,
+/// `ValidateClusterAndAssignIDs`). The other one is added after it.
+fn left_out(facts: &Facts, seat: &Seat) -> Option<Next> {
+    if facts.entry(seat).is_some() && facts.recorded(seat).is_some_and(|r| r.started) {
+        return None;
+    }
+    let mut others = facts.seats.iter().filter(|other| other.name != seat.name);
+    let other =
+        others.find(|other| facts.recorded(other).is_some() && facts.entry(other).is_none())?;
+    Some(Next::step(seat, Step::Record(without(facts, other))))
+}
+
 /// One that etcd does not have.
 fn unlisted(facts: &Facts, seat: &Seat) -> Next {
     let Some(answers) = voters(facts, seat) else {
@@ -301,7 +314,8 @@ fn learner(facts: &Facts, seat: &Seat, id: &str) -> Next {
         // Its claim was lost again, and what took its name began as what the one before was to be.
         Known::Known(_) if is_recorded && is_unusable(facts, seat) => again(),
         Known::Known(_) if is_recorded => catches_up(facts, seat, id),
-        Known::Known(claim) if of_it == Some(&claim.uid) => retire(seat, claim),
+        // Somebody added it where another one had been: it may have begun on what that one had.
+        Known::Known(claim) if of_it == Some(&claim.uid) => again(),
         Known::Known(claim) => match pod(seat) {
             Ok(pod) => {
                 let pod_uid = pod.map(|pod| pod.uid.clone());

@@ -144,3 +144,35 @@ fn class_that_is_set_back_on_the_way_of_one_that_is_alone_is_gone_back_to() {
         assert_eq!(world.is_whole(), Ok(()), "back after {seconds}");
     }
 }
+
+/// One that joins names those that the status knows, and etcd refuses it where it does not have them all.
+#[test]
+fn learner_that_somebody_added_joins_where_another_member_was_taken_away_meanwhile() {
+    let mut world = World::new();
+    world.remove_by_hand(2);
+    world.remove_by_hand(1);
+    world.add_by_hand(2);
+    all_steps(&mut world);
+    steps_after(&mut world, 1800);
+    assert_eq!(world.is_whole(), Ok(()));
+    // And two that are gone at once.
+    let mut world = World::new();
+    world.remove_by_hand(0);
+    world.pass(1);
+    world.remove_by_hand(1);
+    steps_after(&mut world, 1800);
+    assert_eq!(world.is_whole(), Ok(()));
+}
+
+/// Nothing is to be done about it any more, and kube-apiservers leave out nobody while it is said to be replaced.
+#[test]
+fn replacement_of_a_slow_member_that_was_only_begun_ends_where_a_single_one_is_wanted() {
+    let mut world = World::new();
+    world.slow_down(0);
+    world.some_steps(Hidden::default(), Fate::Done, 1);
+    assert!(world.status.replacing.is_some());
+    world.spoil(1, false);
+    world.wanted = 1;
+    steps_after(&mut world, 1800);
+    assert_eq!(world.is_whole(), Ok(()));
+}

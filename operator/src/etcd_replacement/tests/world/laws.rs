@@ -37,7 +37,10 @@ impl World {
                 let is_whole = self.volumes[entry.seat].as_ref().is_some_and(|volume| {
                     let has_data = volume.data.as_ref();
                     let has_data = has_data.is_some_and(|d| d.member == entry.id && !d.is_damaged);
+                    // Another one that somebody added there is nobody's yet.
+                    let is_known = recorded.and_then(|r| r.id.as_ref()) == Some(id);
                     let is_its = recorded.is_some_and(|r| volume.uid == r.volume_uid);
+                    let is_its = is_its && (is_known || !entry.learner);
                     let is_placed = volume.class == self.class;
                     has_data && !volume.terminating && is_its && is_placed
                 });

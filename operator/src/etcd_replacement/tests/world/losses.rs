@@ -89,9 +89,29 @@ impl World {
         self.up[seat] = up;
     }
 
-    /// Somebody removes a member with etcdctl.
+    /// Somebody removes a member with etcdctl, which etcd lets them do down to a single one. Nobody can replace that
+    /// one, so its claim is to stay.
     pub(in super::super) fn remove_by_hand(&mut self, seat: usize) {
-        if self.can_lose(seat) {
+        let is_there = self.list.iter().any(|entry| entry.seat == seat);
+        let others = self.list.iter();
+        let others = others.filter(|entry| entry.seat != seat && !entry.learner);
+        let others: Vec<_> = others.collect();
+        // A majority has to have written that it goes, so of two both have everything.
+        let has_all = |seat: usize| {
+            let volume = self.volumes[seat].as_ref();
+            let data = volume.and_then(|volume| volume.data.as_ref());
+            data.is_some_and(|data| data.applied == self.acknowledged)
+        };
+        let serve = others
+            .iter()
+            .all(|o| self.runs(o.seat) == Some(o.id) && has_all(o.seat));
+        let stays = |o: &&&Entry| {
+            self.volumes[o.seat]
+                .as_ref()
+                .is_some_and(|v| !v.terminating)
+        };
+        let is_enough = others.len() > 1 || others.iter().filter(stays).count() == 1;
+        if is_there && serve && is_enough {
             self.list.retain(|entry| entry.seat != seat);
             self.leader = None;
             self.meddled = true;
