@@ -91,7 +91,7 @@ impl Program {
     /// What tests without a lab may use: both versions of the default run among it.
     #[must_use]
     pub fn of_tests() -> Vec<Self> {
-        let mut programs = vec![Self::ETCD, Self::HELM];
+        let mut programs = vec![Self::ETCD, Self::HELM, Self::PAUSE];
         programs.extend(KubernetesVersion::NEIGHBOURS.map(Self::kubernetes));
         programs.extend(Self::REFERENCES);
         programs.extend(Self::STORAGE);
