@@ -16,6 +16,7 @@ pub mod figures;
 pub mod fixtures;
 pub mod memory;
 pub mod names;
+pub mod ports;
 pub mod process;
 pub mod programs;
 pub mod proxy;

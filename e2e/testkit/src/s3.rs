@@ -3,12 +3,13 @@
 //! Invariant: it has one bucket and one user, those below, and keeps what is put there in the folder `root` of the
 //! folder that it is given.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 
 use anyhow::Result;
 use lab::programs::Program;
 
+use crate::ports;
 use crate::process::Process;
 use crate::programs::reference_or_skip;
 use crate::waiting::PATIENCE;
@@ -33,7 +34,7 @@ pub async fn serve(folder: &Path) -> Result<Option<(Process, u16)>> {
     };
     let root = folder.join("root");
     std::fs::create_dir_all(root.join(BUCKET))?;
-    let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+    let port = ports::unused()?;
     let args = [
         "--port".to_owned(),
         format!("127.0.0.1:{port}"),

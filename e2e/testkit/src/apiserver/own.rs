@@ -6,8 +6,9 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::Signal;
 use tokio::sync::Mutex;
 
-use super::start::{free_port, retry_ports, wait_http};
+use super::start::{retry_ports, wait_http};
 use super::{ManagementApi, Options, flags};
+use crate::ports;
 use crate::process::{Process, Workdir};
 use crate::programs::Programs;
 
@@ -66,7 +67,7 @@ impl ManagementApi {
         let mut servers = own.servers.lock().await;
         servers.controller_manager = None;
         let process = retry_ports(|| async {
-            let port = free_port()?;
+            let port = ports::unused()?;
             let args = flags::controller_manager(own.dir.path(), port, controllers);
             let log = own.dir.path().join("kube-controller-manager.log");
             let program = &own.programs.kube_controller_manager;

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::{Options, flags};
 use crate::etcd::Etcd;
+use crate::ports;
 use crate::process::{Process, Workdir};
 use crate::programs::Programs;
 
@@ -16,7 +17,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) async fn start_etcd(programs: &Programs, dir: &Workdir) -> Result<(Process, Etcd)> {
     retry_ports(|| async {
-        let (client, peer) = (free_port()?, free_port()?);
+        let (client, peer) = (ports::unused()?, ports::unused()?);
         let args = flags::etcd(dir.path(), client, peer);
         let log = dir.path().join("etcd.log");
         let mut process = Process::spawn("etcd", &programs.etcd, &args, &log)?;
@@ -34,7 +35,7 @@ pub(super) async fn start_apiserver(
     options: &Options,
 ) -> Result<(Process, u16)> {
     retry_ports(|| async {
-        let port = free_port()?;
+        let port = ports::unused()?;
         let args = flags::apiserver(dir.path(), etcd.url(), port, options);
         let log = dir.path().join("kube-apiserver.log");
         let mut process = Process::spawn("kube-apiserver", &programs.kube_apiserver, &args, &log)?;
@@ -51,13 +52,7 @@ pub(super) async fn start_apiserver(
     .await
 }
 
-/// A port that was free a moment ago.
-pub(super) fn free_port() -> Result<u16> {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
-    Ok(listener.local_addr().context("no free port")?.port())
-}
-
-/// Somebody else may take a port between `free_port` and the bind: three attempts.
+/// Somebody else may take a port before the program binds it: three attempts.
 pub(super) async fn retry_ports<T, F: Future<Output = Result<T>>>(
     mut start: impl FnMut() -> F,
 ) -> Result<T> {
