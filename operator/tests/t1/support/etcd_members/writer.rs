@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use super::{EtcdMembers, MEMBERS};
 use crate::support::PATIENCE;
 
-const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(40);
 
 /// Clients of each member, as the operator is one.
 pub(crate) async fn members(
