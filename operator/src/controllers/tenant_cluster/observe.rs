@@ -21,7 +21,8 @@ use serde_json::{Value, json};
 use tenant_cp::Settings;
 use tenant_cp::addons::registry;
 use tenant_cp::backup::{identity, source};
-use tenant_cp::certificates::{self, SecretData};
+use tenant_cp::certificates::{self, Material, SecretData};
+use tenant_cp::generations::is_authority;
 use tenant_cp::names;
 
 use super::observed::{Etcd, EtcdSpace, EtcdSteps, Observed, Tenant, component_pods};
@@ -136,7 +137,7 @@ pub async fn observe(
         false => None,
     };
     let workers = !deleting && ctx.stores.has_workers(&cluster);
-    let material = certificates::read_store(&with_carried(secrets(&objects)));
+    let material = material(&objects);
     let others = ctx.stores.others(&uid);
     let claimed_hosts = match deleting {
         true => ctx.stores.claimed_hosts(namespace),
@@ -283,6 +284,25 @@ pub(super) fn secrets(objects: &BTreeMap<Key, Value>) -> SecretData {
             )
         })
         .collect()
+}
+
+/// Keys and certificates that these objects hold, but for what was dropped: no copy of it is one either.
+pub(super) fn material(objects: &BTreeMap<Key, Value>) -> Material {
+    let mut material = certificates::read_store(&with_carried(secrets(objects)));
+    for name in dropped(objects) {
+        material.store.remove(name);
+    }
+    material
+}
+
+/// Names of the generations of authorities that nobody is to believe any more.
+pub(super) fn dropped(objects: &BTreeMap<Key, Value>) -> impl Iterator<Item = &String> {
+    let secrets = objects.iter().filter(|(key, secret)| {
+        key.kind == "Secret"
+            && is_authority(&key.name)
+            && !secret["metadata"]["annotations"][names::DROPPED].is_null()
+    });
+    secrets.map(|(key, _)| &key.name)
 }
 
 /// With authorities and keys of the TenantCluster that this one becomes, where it has none of its own: they are written as
