@@ -165,11 +165,7 @@ fn number_that_was_dropped_or_passed_over_is_never_made_again() {
         };
         let decision = decide(&facts);
         assert_eq!(decision.is_refused, !may, "{wanted}");
-        assert_eq!(
-            decision.step,
-            may.then_some(Step::Make(wanted)),
-            "{wanted}"
-        );
+        assert_eq!(decision.step, may.then_some(Step::Make(wanted)), "{wanted}");
     }
 }
 
@@ -181,9 +177,18 @@ fn number_that_is_raised_again_and_again_makes_a_few_generations() {
         ..asked()
     };
     is(&full, RotationPhase::Preparing, Err(Wait::TooMany));
-    let told = told::status("usersCA", &full, &decide(&full), None, jiff::Timestamp::UNIX_EPOCH);
+    let told = told::status(
+        "usersCA",
+        &full,
+        &decide(&full),
+        None,
+        jiff::Timestamp::UNIX_EPOCH,
+    );
     let waits = told.unwrap().waiting_for.unwrap();
-    assert!(waits.contains("set spec.rotation.usersCA.generation"), "{waits}");
+    assert!(
+        waits.contains("set spec.rotation.usersCA.generation"),
+        "{waits}"
+    );
 }
 
 #[test]
@@ -193,7 +198,10 @@ fn where_nothing_was_ever_turned_nothing_is_told() {
         ..asked()
     };
     let at = jiff::Timestamp::UNIX_EPOCH;
-    assert_eq!(told::status("usersCA", &never, &decide(&never), None, at), None);
+    assert_eq!(
+        told::status("usersCA", &never, &decide(&never), None, at),
+        None
+    );
     assert_eq!(told::progress("usersCA", &never, &decide(&never)), None);
 }
 

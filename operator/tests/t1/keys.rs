@@ -251,7 +251,7 @@ pub(crate) struct ControlPlane {
 }
 
 impl ControlPlane {
-    async fn start() -> Result<Option<Self>> {
+    pub(crate) async fn start() -> Result<Option<Self>> {
         Self::start_of(tenant()?).await
     }
 
@@ -334,8 +334,11 @@ impl ControlPlane {
 
     /// The certificates that are wanted, with these keys.
     pub(crate) fn wants(&self, material: &Material) -> Vec<Want> {
-        let wants =
-            certificates::wants(&self.valid, &Settings::default(), Some(&addresses(&self.valid)));
+        let wants = certificates::wants(
+            &self.valid,
+            &Settings::default(),
+            Some(&addresses(&self.valid)),
+        );
         certificates::turned(wants, material)
     }
 

@@ -67,8 +67,14 @@ async fn people_are_let_in_all_the_time_and_who_has_the_old_kubeconfig_no_more_a
     let user = plane.user_at(middle.address, new).await?;
     ensure!(user.as_deref() == Some(ADMIN), "{user:?}");
     plane.manage_with(&switched)?;
-    let request = ("second", "kubernetes.io/kube-apiserver-client", "client auth");
-    let by = plane.sign_as(request, ("jane", "developers"), &switched).await?;
+    let request = (
+        "second",
+        "kubernetes.io/kube-apiserver-client",
+        "client auth",
+    );
+    let by = plane
+        .sign_as(request, ("jane", "developers"), &switched)
+        .await?;
     ensure!(by == "users-ca-g2", "{by}");
     // Dropping: servers of both, and the old kubeconfig is let in by those that have not ended.
     let after = plane.server_of(&dropped).await?;
@@ -106,8 +112,11 @@ async fn operator_turns_the_authority_of_people_and_is_at_rest_afterwards() -> R
     };
     let before = secret(&users, "demo-kubeconfig").await?.data;
 
-    site.change("demo", &json!({ "spec": { "rotation": { "usersCA": { "generation": 2 } } } }))
-        .await?;
+    site.change(
+        "demo",
+        &json!({ "spec": { "rotation": { "usersCA": { "generation": 2 } } } }),
+    )
+    .await?;
     let is_over = |cluster: &TenantCluster| {
         told(cluster).is_some_and(|told| told.signs == 2 && told.phase == RotationPhase::Idle)
     };

@@ -116,7 +116,10 @@ fn keys_at_start(v: &Validated, material: &Material) -> Vec<String> {
         .collect();
     // Read again by themselves, and nobody can see when: while one of them is turned a rollout shows it.
     let is_turned = |authority| generations::is_turned(&material.store, authority);
-    if [names::CLIENT_CA, names::USERS_CA].into_iter().any(is_turned) {
+    if [names::CLIENT_CA, names::USERS_CA]
+        .into_iter()
+        .any(is_turned)
+    {
         files.extend(generations::clients(&material.store));
     }
     // The public key stands for the pair.

@@ -109,7 +109,8 @@ impl World {
             }
             Step::Sign(generation) => self.signs = generation,
             Step::Drop(others) => {
-                self.believed.retain(|generation| !others.contains(generation));
+                self.believed
+                    .retain(|generation| !others.contains(generation));
                 self.dropped.extend(others);
             }
         }

@@ -106,7 +106,8 @@ fn version_that_never_came_to_serve_is_set_back() {
 
 #[test]
 fn generation_that_was_dropped_does_not_come_back() {
-    let asks = |generation: u32| json!({"spec": {"rotation": {"usersCA": {"generation": generation}}}});
+    let asks =
+        |generation: u32| json!({"spec": {"rotation": {"usersCA": {"generation": generation}}}});
     let mut old = asks(3);
     old["status"] = json!({"rotation": [{
         "name": "usersCA", "generation": 3, "signs": 2, "believed": [2, 3], "phase": "Preparing",
@@ -122,7 +123,11 @@ fn generation_that_was_dropped_does_not_come_back() {
     for may in [2, 3, 4, 9] {
         assert_eq!(change(may), [""; 0], "{may}");
     }
-    assert_eq!(refused(Some(&old), &json!({}), &[]), [""; 0], "nothing is said of it");
+    assert_eq!(
+        refused(Some(&old), &json!({}), &[]),
+        [""; 0],
+        "nothing is said of it"
+    );
     // Where nothing was ever turned, and where it is created.
     assert_eq!(refused(Some(&json!({})), &asks(1), &[]), [""; 0]);
     assert_eq!(refused(None, &asks(2), &[]), [""; 0]);

@@ -77,14 +77,10 @@ impl Rotation {
     ) -> Option<Self> {
         let signs = signs(observed).filter(|_| observed.readable)?;
         let asked = asked(observed);
-        let published = (
-            has_all_believed(observed),
-            has_all_signers(observed),
-        );
+        let published = (has_all_believed(observed), has_all_signers(observed));
         let [_, control_plane, controllers] = namespace.progress;
-        let is_current = |progress, is_published| {
-            Known::Known(progress == Progress::Current && is_published)
-        };
+        let is_current =
+            |progress, is_published| Known::Known(progress == Progress::Current && is_published);
         let facts = Facts {
             wanted: asked.map(|turn| turn.generation),
             hold: asked.is_some_and(|turn| turn.hold),
@@ -211,7 +207,10 @@ fn signs(observed: &Observed) -> Option<u32> {
     if believed.len() == 1 {
         return Some(oldest);
     }
-    let told = [told_by_flag(observed), signer_of_kubeconfig(observed).there()];
+    let told = [
+        told_by_flag(observed),
+        signer_of_kubeconfig(observed).there(),
+    ];
     let mut told = told.into_iter().flatten();
     let wanted = asked(observed).map(|turn| turn.generation);
     let is_told = wanted.is_some() && told.clone().any(|signs| Some(signs) == wanted);
@@ -219,14 +218,21 @@ fn signs(observed: &Observed) -> Option<u32> {
         true => wanted,
         false => told.next(),
     };
-    signs.filter(|signs| believed.contains(signs)).or(Some(oldest))
+    signs
+        .filter(|signs| believed.contains(signs))
+        .or(Some(oldest))
 }
 
 fn told_by_flag(observed: &Observed) -> Option<u32> {
     let ns = observed.tenant_namespace();
-    let live = observed.find("Deployment", &ns, names::CONTROLLERS).there()?;
+    let live = observed
+        .find("Deployment", &ns, names::CONTROLLERS)
+        .there()?;
     let containers = live.pointer("/spec/template/spec/containers")?.as_array()?;
-    let mut args = containers.iter().filter_map(|c| c["args"].as_array()).flatten();
+    let mut args = containers
+        .iter()
+        .filter_map(|c| c["args"].as_array())
+        .flatten();
     let flag = format!("--{SIGNING_CERTIFICATE}=");
     let file = args.find_map(|arg| arg.as_str()?.strip_prefix(flag.as_str()))?;
     let name = file.rsplit('/').next()?.strip_suffix(".crt")?;
@@ -235,7 +241,12 @@ fn told_by_flag(observed: &Observed) -> Option<u32> {
 
 /// The generation that signed the certificate in the user's namespace.
 fn signer_of_kubeconfig(observed: &Observed) -> Known<u32> {
-    let namespace = observed.cluster.metadata.namespace.clone().unwrap_or_default();
+    let namespace = observed
+        .cluster
+        .metadata
+        .namespace
+        .clone()
+        .unwrap_or_default();
     let name = observed.cluster.metadata.name.clone().unwrap_or_default();
     let key = Key::new("Secret", &namespace, &api::names::kubeconfig_secret(&name));
     observed.look_up(&key).and_then(|live| {

@@ -396,7 +396,12 @@ fn one_field(schema: &Schema, path: &str, authority: &str, bases: &Bases) {
     change(&mut world, &old);
     is_well(&world, path, "set back");
     if TURNS.contains(&path) {
-        same(path, "no more said", &rendered(&world), &rendered(&asked_first));
+        same(
+            path,
+            "no more said",
+            &rendered(&world),
+            &rendered(&asked_first),
+        );
         return;
     }
     let (mut found, mut wanted) = (rendered(&world), wanted);

@@ -75,7 +75,10 @@ fn kubeconfig(world: &World) -> Option<u32> {
 /// The generation that signs requests, by what kube-controller-managers are started with.
 fn flag(pod: &Value) -> Option<u32> {
     let containers = pod["spec"]["containers"].as_array()?;
-    let mut args = containers.iter().filter_map(|c| c["args"].as_array()).flatten();
+    let mut args = containers
+        .iter()
+        .filter_map(|c| c["args"].as_array())
+        .flatten();
     let start = "--cluster-signing-kube-apiserver-client-cert-file=/etc/kubernetes/";
     let file = args.find_map(|arg| arg.as_str()?.strip_prefix(start))?;
     tenant_cp::generations::of_authority(file.strip_suffix(".crt")?, names::USERS_CA)
@@ -88,13 +91,21 @@ struct Started(BTreeMap<String, BTreeSet<u32>>);
 impl Started {
     /// Looks at every pod.
     fn look(&mut self, world: &World, when: &str) {
-        let shown: BTreeSet<u32> = world.pods.values().filter_map(flag).chain(kubeconfig(world)).collect();
+        let shown: BTreeSet<u32> = world
+            .pods
+            .values()
+            .filter_map(flag)
+            .chain(kubeconfig(world))
+            .collect();
         for (key, pod) in &world.pods {
             if !key.name.starts_with("control-plane") {
                 continue;
             }
             let keys = pod["metadata"]["annotations"][KEYS].as_str().unwrap();
-            let believes = self.0.entry(keys.to_owned()).or_insert_with(|| published(world));
+            let believes = self
+                .0
+                .entry(keys.to_owned())
+                .or_insert_with(|| published(world));
             assert!(
                 shown.is_subset(believes),
                 "{when}: {} believes {believes:?}, and {shown:?} are shown",
@@ -181,7 +192,8 @@ fn held() -> World {
     let mut world = ready(minimal());
     turn(&mut world, 2, false);
     for _ in 0..400 {
-        let signed = kubeconfig(&world) == Some(2) && world.pods.values().any(|pod| flag(pod) == Some(2));
+        let signed =
+            kubeconfig(&world) == Some(2) && world.pods.values().any(|pod| flag(pod) == Some(2));
         if signed {
             break;
         }
@@ -244,7 +256,10 @@ fn generation_that_was_dropped_is_refused_and_what_runs_stays() {
     world.settle();
     assert_eq!(world.condition("Degraded").1, "RotationRefused");
     let said = told(&world).unwrap().waiting_for.unwrap();
-    assert!(said.ends_with("set it to 2, or to 3 for a new one"), "{said}");
+    assert!(
+        said.ends_with("set it to 2, or to 3 for a new one"),
+        "{said}"
+    );
     assert_eq!(world.objects, objects);
     // Who forgets to say it changes nothing either.
     world.cluster.spec.rotation = api::tenant_cluster::Rotation::default();
@@ -267,7 +282,10 @@ fn nothing_signs_anew_while_an_old_kube_apiserver_ends() {
     assert_eq!(phase(&world), RotationPhase::Preparing);
     assert_eq!(world.condition("Progressing").1, "Rotating");
     let waits = told(&world).unwrap().waiting_for.unwrap();
-    assert_eq!(waits, "kube-apiservers that all believe generations 1 and 2");
+    assert_eq!(
+        waits,
+        "kube-apiservers that all believe generations 1 and 2"
+    );
     assert_eq!(kubeconfig(&world), Some(1));
     world.pods.remove(&ends);
     world.settle();
@@ -295,7 +313,7 @@ fn nothing_is_dropped_while_the_kubeconfig_cannot_be_written() {
 #[test]
 fn no_rotation_begins_while_an_upgrade_goes_on() {
     let mut world = ready(minimal());
-    super::rollouts::ask_for(&mut world, "1.36.3");
+    rollouts::ask_for(&mut world, "1.36.3");
     world.stuck = true;
     world.settle();
     turn(&mut world, 2, false);
