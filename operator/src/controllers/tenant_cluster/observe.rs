@@ -22,10 +22,9 @@ use tenant_cp::Settings;
 use tenant_cp::addons::registry;
 use tenant_cp::backup::{identity, source};
 use tenant_cp::certificates::{self, Material, SecretData};
-use tenant_cp::generations::is_authority;
 use tenant_cp::names;
 
-use super::observed::{Etcd, EtcdSpace, EtcdSteps, Observed, Tenant, component_pods};
+use super::observed::{Etcd, EtcdSpace, EtcdSteps, Observed, Tenant, component_pods, dropped};
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
 use crate::parts::PARTS;
@@ -293,16 +292,6 @@ pub(super) fn material(objects: &BTreeMap<Key, Value>) -> Material {
         material.store.remove(name);
     }
     material
-}
-
-/// Names of the generations of authorities that nobody is to believe any more.
-pub(super) fn dropped(objects: &BTreeMap<Key, Value>) -> impl Iterator<Item = &String> {
-    let secrets = objects.iter().filter(|(key, secret)| {
-        key.kind == "Secret"
-            && is_authority(&key.name)
-            && !secret["metadata"]["annotations"][names::DROPPED].is_null()
-    });
-    secrets.map(|(key, _)| &key.name)
 }
 
 /// With authorities and keys of the TenantCluster that this one becomes, where it has none of its own: they are written as

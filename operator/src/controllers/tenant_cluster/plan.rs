@@ -105,8 +105,9 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     ];
     let restoring = restoring::next(valid, observed, now);
     let mut namespace = NamespacePlan::new(valid, observed, settings);
+    let how_far = (namespace.progress, namespace.has_other_keys(observed));
     let busy = busy(&upgrade, restoring.is_some(), observed);
-    let rotation = Rotation::new(observed, &namespace, busy);
+    let rotation = Rotation::new(observed, how_far, busy);
     let signs_anew = rotation.as_ref().and_then(|r| r.as_it_is_now(observed));
     if let Some(now_observed) = &signs_anew {
         namespace = NamespacePlan::new(valid, now_observed, settings);

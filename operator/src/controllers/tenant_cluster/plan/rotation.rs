@@ -21,10 +21,8 @@ use tenant_cp::flags::controller_manager::SIGNING_CERTIFICATE;
 use tenant_cp::rollout::order::{Allowed, Progress};
 use tenant_cp::{certificates, generations, names};
 
-use super::namespace::NamespacePlan;
 use super::types::{Part, Plan};
-use crate::controllers::tenant_cluster::observe;
-use crate::controllers::tenant_cluster::observed::Observed;
+use crate::controllers::tenant_cluster::observed::{self, Observed};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::rotation::facts::Facts;
 use crate::rotation::plan::{Decision, Step, decide};
@@ -46,7 +44,7 @@ pub(super) struct Rotation {
 /// The observation with what is believed and signs now, as objects say: what was dropped is no key any more.
 pub(super) fn as_it_is(observed: &Observed) -> Cow<'_, Observed> {
     let is_left = |name: &&String| observed.material.store.contains_key(*name);
-    let dropped = observe::dropped(&observed.objects).filter(is_left);
+    let dropped = observed::dropped(&observed.objects).filter(is_left);
     let dropped: Vec<_> = dropped.cloned().collect();
     let signs = signs(observed);
     let mut as_it_is = Cow::Borrowed(observed);
@@ -69,16 +67,16 @@ fn signing(observed: Cow<'_, Observed>, generation: Option<u32>) -> Cow<'_, Obse
 }
 
 impl Rotation {
-    /// None where nothing of it is known, or there is no such authority; `observed` is [`as_it_is`].
+    /// None where nothing of it is known, or there is no such authority. `observed` is [`as_it_is`]; how far its workloads
+    /// are is by what is believed and signs there, and whether kube-apiservers have other keys.
     pub(super) fn new(
         observed: &Observed,
-        namespace: &NamespacePlan,
+        ([_, control_plane, controllers], is_behind): ([Progress; 3], bool),
         busy: Option<&'static str>,
     ) -> Option<Self> {
         let signs = signs(observed).filter(|_| observed.readable)?;
         let asked = asked(observed);
         let published = (has_all_believed(observed), has_all_signers(observed));
-        let [_, control_plane, controllers] = namespace.progress;
         let is_current =
             |progress, is_published| Known::Known(progress == Progress::Current && is_published);
         let facts = Facts {
@@ -94,7 +92,7 @@ impl Rotation {
                 Known::Absent => Known::Absent,
                 Known::Unknown { why } => Known::Unknown { why },
             },
-            is_spreading: !published.0 || namespace.has_other_keys(observed),
+            is_spreading: !published.0 || is_behind,
             busy,
         };
         let decision = decide(&facts);
@@ -195,7 +193,7 @@ fn believed(observed: &Observed) -> BTreeSet<u32> {
 }
 
 fn dropped(objects: &BTreeMap<Key, Value>) -> BTreeSet<u32> {
-    observe::dropped(objects).filter_map(generation).collect()
+    observed::dropped(objects).filter_map(generation).collect()
 }
 
 /// The one that signs now, as holders were told: the kube-controller-managers by a flag, the kubeconfig by what is in it.
@@ -250,8 +248,11 @@ fn signer_of_kubeconfig(observed: &Observed) -> Known<u32> {
     let name = observed.cluster.metadata.name.clone().unwrap_or_default();
     let key = Key::new("Secret", &namespace, &api::names::kubeconfig_secret(&name));
     observed.look_up(&key).and_then(|live| {
-        let one = BTreeMap::from([(key.clone(), live.clone())]);
-        let admin = certificates::read_store(&observe::secrets(&one)).store;
+        let value = live["data"]["value"].as_str();
+        let value = value.and_then(|value| STANDARD.decode(value).ok());
+        let data = value.map(|value| ("value".to_owned(), value));
+        let one = BTreeMap::from([(key.name.clone(), data.into_iter().collect())]);
+        let admin = certificates::read_store(&one).store;
         let mut store = observed.material.store.clone();
         store.extend(admin);
         let issued = pki::as_issued("admin", &store);
