@@ -141,9 +141,8 @@ impl NamespacePlan {
     /// Whether kube-apiservers run, or would be made, that start from other keys than the wanted ones.
     pub(super) fn has_other_keys(&self, observed: &Observed) -> bool {
         let mut workloads = self.workloads.iter();
-        let is_it = |object: &&Object| {
-            object.kind == "Deployment" && object.name == names::CONTROL_PLANE
-        };
+        let is_it =
+            |object: &&Object| object.kind == "Deployment" && object.name == names::CONTROL_PLANE;
         let Some(wanted) = workloads.find(is_it) else {
             return false;
         };
