@@ -331,7 +331,7 @@ async fn a_reset_leaves_no_trace_and_no_data_of_others_behind_mounts() -> Result
                 "set -e\n\
                  mkdir -p '/var/lib/kubelet/pods/a b/volume' /var/lib/precious /etc/cni/net.d /run/flannel /var/lib/covey/overlay /var/log/pods/a\n\
                  echo key > /var/lib/covey/overlay/private.key\n\
-                 ip link add covey0 type dummy\n\
+                 ip link add covey0 type bridge\n\
                  echo said > /var/log/pods/a/0.log\n\
                  echo data > /var/lib/precious/file\n\
                  mount --bind /var/lib/precious '/var/lib/kubelet/pods/a b/volume'\n\
