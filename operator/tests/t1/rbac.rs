@@ -427,7 +427,7 @@ async fn operator_and_webhook_use_every_right_that_they_have_and_lack_none() -> 
         ..Class::default()
     });
     let window = site.api.audit().window()?;
-    live(&site).await?;
+    Box::pin(live(&site)).await?;
     let seen = window.entries()?;
     let of = |user: &str| {
         let entries = seen.iter().filter(|entry| entry.user == user);
