@@ -19,6 +19,7 @@ mod nodes;
 mod pod_metadata;
 mod pod_security;
 mod resources;
+mod rotation;
 mod scheduling;
 mod service_accounts;
 mod status;
@@ -37,6 +38,7 @@ pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;
 pub use pod_security::{PodSecurity, PodSecurityLevel};
 pub use resources::Resources;
+pub use rotation::{Rotation, RotationPhase, RotationStatus, Turn};
 pub use scheduling::{Scheduling, Spread};
 pub use service_accounts::ServiceAccounts;
 pub use status::{
@@ -84,6 +86,11 @@ pub struct TenantClusterSpec {
     /// it. Example: `{"guard": "Warn"}`.
     #[serde(default, skip_serializing_if = "Upgrade::is_default")]
     pub upgrade: Upgrade,
+
+    /// Which of its authorities and keys are turned, each by the number of the generation that is to sign; how far that
+    /// is says `status.rotation`. Default: all stay as they are. Example: `{"usersCA": {"generation": 2}}`.
+    #[serde(default, skip_serializing_if = "Rotation::is_default")]
+    pub rotation: Rotation,
 
     /// The control plane: kube-apiserver, kube-controller-manager and kube-scheduler.
     /// Default: one pod of each kind, reachable inside the management cluster.

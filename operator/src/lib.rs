@@ -18,6 +18,7 @@
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`etcd_replacement`], [`etcd_space`], [`etcd_disks`] | a member of etcd that lost its data; a database that is full; a slow disk |
 //! | [`upgrades`] | what speaks against an upgrade of a tenant cluster |
+//! | [`rotation`] | the next step of something that signs and is turned |
 //! | [`capacity`] | whether the management cluster has room for one machine more |
 //! | [`pod_failures`] | why pods of control planes do not run |
 //! | [`orphans`] | tenant namespaces whose TenantCluster is gone |
@@ -54,6 +55,7 @@ pub mod request_rate;
 pub mod reserved_ranges;
 pub mod restoring;
 pub mod rollouts;
+pub mod rotation;
 pub mod run;
 pub mod state;
 pub mod status;

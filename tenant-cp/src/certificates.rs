@@ -10,6 +10,7 @@
 
 mod etcd_identity;
 pub(crate) mod secrets;
+mod turned;
 mod wants;
 
 pub use etcd_identity::{EtcdIdentity, EtcdMember, InitialClusterState};
@@ -17,6 +18,7 @@ pub use secrets::{
     SecretData, authority_secrets, consumers, established, leaf_secrets, read_store,
     renewed_secret, small_authorities,
 };
+pub use turned::{TURNED, next, turned};
 pub use wants::{super_admin, wants};
 
 use std::collections::BTreeSet;
@@ -26,6 +28,7 @@ use jiff::Timestamp;
 use pki::{Due, Reason, Signer, Store, Want};
 
 pub use crate::generations::Generations;
+use crate::generations::of_authority;
 pub use crate::material::{Material, ServiceAccountKeys, encryption_configuration, encryption_key};
 use crate::names::{ENCRYPTION, SERVICE_ACCOUNT};
 
@@ -102,7 +105,11 @@ pub fn plan(wants: &[Want], material: &Material, established: bool, now: Timesta
                 Signer::Own => lost.contains(want.name.as_str()),
                 Signer::By(signer) => lost.contains(signer.as_str()),
             };
-            signed || companions.into_iter().any(|name| lost.contains(name))
+            let is_lost = |name: &&str| {
+                let mut lost = lost.iter();
+                lost.any(|lost| lost == name || of_authority(lost, name).is_some())
+            };
+            signed || companions.into_iter().any(is_lost)
         })
         .map(|want| want.name.as_str())
         .collect();

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 mod apiserver;
-mod controller_manager;
+pub mod controller_manager;
 pub mod features;
 mod scheduler;
 pub(crate) mod table;

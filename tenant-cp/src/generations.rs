@@ -121,6 +121,13 @@ pub fn is_authority(name: &str) -> bool {
     all.any(|authority| of_authority(name, authority).is_some())
 }
 
+/// Whether an authority has, or is, another generation than the first.
+#[must_use]
+pub fn is_turned(store: &Store, authority: &str) -> bool {
+    let mut names = store.keys();
+    names.any(|name| of_authority(name, authority).is_some_and(|generation| generation > 1))
+}
+
 /// What is trusted of an authority, PEM: every generation, the oldest first. None while there is none.
 #[must_use]
 pub fn bundle(store: &Store, authority: &str) -> Option<String> {

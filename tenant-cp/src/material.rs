@@ -2,11 +2,13 @@
 //!
 //! Invariant: what is not there is absent, never empty.
 
+use std::collections::BTreeMap;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use pki::{Key, Store};
 use serde_json::Value;
 
-use crate::generations::{Generations, number};
+use crate::generations::{Generations, number, of_authority};
 
 /// Resources whose objects are encrypted at rest.
 const ENCRYPTED: [&str; 1] = ["secrets"];
@@ -27,6 +29,22 @@ pub struct Material {
     pub service_account: Generations<ServiceAccountKeys>,
     /// Keys of encryption at rest, in base64: the active one writes, all read.
     pub encryption: Generations<Key>,
+    /// Which generation of an authority signs, where that is not the oldest: everybody believes that one, whatever is
+    /// being brought to them.
+    pub signing: BTreeMap<String, u32>,
+}
+
+impl Material {
+    /// The generation of an authority that signs, as it is called in the store; none where there is none.
+    #[must_use]
+    pub fn signer(&self, authority: &str) -> Option<&String> {
+        let of = |name: &String| of_authority(name, authority);
+        let told = self.signing.get(authority);
+        let is_told = |name: &&String| told.is_some() && of(name).as_ref() == told;
+        let named = self.store.keys().find(is_told);
+        let all = || self.store.keys().filter(|name| of(name).is_some());
+        named.or_else(|| all().min_by_key(|name| of(name)))
+    }
 }
 
 /// Keys of service account tokens, one generation.

@@ -12,6 +12,9 @@ pub const ETCD: &str = "etcd";
 pub const ETCD_RESTORE: &str = "etcd-restore";
 /// Annotation of volumes and their claims: until when they are kept although nothing uses them, RFC 3339, UTC.
 pub const KEEP_UNTIL: &str = "covey.dev/keep-until";
+/// Annotation of the Secret of an authority's generation: nobody is to believe it any more. It stays, so that its number
+/// is not used again, and that no copy of it, of a backup say, comes back in its place.
+pub const DROPPED: &str = "covey.dev/dropped";
 /// Headless Service of the etcd members, and the name that every peer certificate holds.
 pub const ETCD_PEERS: &str = "etcd-peers";
 /// Container and Secret of the kube-apiserver.

@@ -77,7 +77,7 @@ impl Files {
 
     /// Every generation of an authority with its key, for who signs with it.
     pub(crate) fn signers(&mut self, authority: &str, store: &Store) -> Option<()> {
-        store.get(authority)?;
+        generations::bundle(store, authority)?;
         for (name, pair) in store {
             if generations::of_authority(name, authority).is_some() {
                 self.pair(name, pair);

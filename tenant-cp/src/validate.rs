@@ -31,6 +31,7 @@ mod policy;
 mod pool;
 pub(crate) mod quantity;
 mod refusal;
+pub mod rotation;
 mod scheduling;
 mod service;
 mod upgrade;

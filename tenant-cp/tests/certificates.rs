@@ -486,3 +486,49 @@ fn whoever_signs_clients_is_believed_by_the_api_and_nobody_else() {
         assert_eq!(keys, wanted, "{name}");
     }
 }
+
+#[test]
+fn authority_that_is_turned_is_believed_in_all_its_generations_and_one_of_them_signs() {
+    let v = minimal();
+    let mut material = complete(&wants(&v));
+    let turned = |material: &Material| certificates::turned(wants(&v), material);
+    assert_eq!(turned(&material), wants(&v), "nothing was turned");
+    assert_eq!(certificates::next(&wants(&v), "etcd-ca", 2), None);
+    let next = certificates::next(&turned(&material), "users-ca", 2).expect("the second one");
+    assert_eq!(next.common_name, "users-ca-g2");
+    let pair = pki::issue(&next, None, now()).expect("issued");
+    material.store.insert(next.name, pair);
+    let due = |material: &Material| {
+        let due = certificates::plan(&turned(material), material, true, now()).due;
+        let names = due.into_iter().map(|due| due.name);
+        names.collect::<Vec<_>>()
+    };
+    let first = material.clone();
+    assert_eq!(due(&first), [""; 0], "the oldest signs");
+    material.signing.insert("users-ca".to_owned(), 2);
+    assert_eq!(due(&material), ["admin"]);
+    let plan = certificates::plan(&turned(&material), &material, true, now());
+    make(&turned(&material), &plan, &mut material);
+    assert_eq!(due(&material), [""; 0]);
+
+    let secrets = secrets(&v, &material);
+    let pem = |name: &str| material.store[name].certificate.clone();
+    assert_eq!(
+        text(&secrets["apiserver"]["clients.crt"]),
+        pem("client-ca") + &pem("users-ca") + &pem("users-ca-g2")
+    );
+    for file in ["users-ca.key", "users-ca-g2.key"] {
+        assert!(secrets["controller-manager"].contains_key(file), "{file}");
+        assert!(!secrets["apiserver"].contains_key(file), "{file}");
+    }
+    // Without the first one everything is as well, and it is not missed.
+    material.store.remove("users-ca");
+    let plan = certificates::plan(&turned(&material), &material, true, now());
+    assert_eq!((plan.due, plan.problems), (Vec::new(), Vec::new()));
+    let mut lost = material.clone();
+    lost.store.remove("users-ca-g2");
+    let plan = certificates::plan(&turned(&lost), &lost, true, now());
+    assert_eq!(plan.due, Vec::new(), "nothing that could not be stored");
+    let missing: Vec<_> = plan.problems.iter().map(|p| p.secret.as_str()).collect();
+    assert_eq!(missing, ["users-ca"]);
+}

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::backup::{BackupStatus, RestoreProgress};
+use super::rotation::RotationStatus;
 use super::upgrade::UpgradeStatus;
 use crate::condition::{ConditionStatus, ConditionType};
 
@@ -48,6 +49,13 @@ pub struct TenantClusterStatus {
     /// Example: `{"from": "1.35.4", "to": "1.36.3", "phase": "Checking", "since": "2027-01-31T12:00:00Z"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<UpgradeStatus>,
+
+    /// How far rotations are: one entry for each authority or key that `spec.rotation` names or that is not in its first
+    /// generation any more, sorted by name. Example: `[{"name": "usersCA", "generation": 2, "signs": 1,
+    /// "believed": [1, 2], "phase": "Preparing", "since": "2027-01-31T12:00:00Z"}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub rotation: Vec<RotationStatus>,
 
     /// Where the API answers. Absent until a load balancer gave an address; one that was lost stays
     /// here, and the condition `EndpointReady` says so.

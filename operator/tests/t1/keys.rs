@@ -150,20 +150,108 @@ fn program(
     Ok((dir, args))
 }
 
+/// A program of a control plane, with its folder.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    // It ends before its folder goes.
+    process: Process,
+    _dir: Workdir,
+}
+
+impl Running {
+    /// A kube-apiserver of these keys on an etcd that is there already; it may not be ready yet.
+    fn api_server(
+        valid: &Validated,
+        material: &Material,
+        etcd: SocketAddr,
+        programs: &Programs,
+    ) -> Result<Self> {
+        let (settings, hosts) = (Settings::default(), addresses(valid));
+        let secrets = certificates::leaf_secrets(valid, material, None);
+        let workloads = management_objects::workloads(valid, &settings, &hosts, material);
+        let address = free()?;
+        let (dir, mut args) = program(&secrets, &workloads, "apiserver", |arg| {
+            let (flag, _) = arg.split_once('=')?;
+            match flag {
+                "--etcd-servers" => Some(format!("{flag}=https://{etcd}")),
+                "--secure-port" => Some(format!("{flag}={}", address.port())),
+                _ => None,
+            }
+        })?;
+        args.push("--bind-address=127.0.0.1".to_owned());
+        let log = dir.path().join("log");
+        let process = Process::spawn("kube-apiserver", &programs.kube_apiserver, &args, &log)?;
+        Ok(Self {
+            address,
+            process,
+            _dir: dir,
+        })
+    }
+
+    /// A kube-controller-manager of these keys, on a kube-apiserver.
+    fn controller_manager(
+        valid: &Validated,
+        material: &Material,
+        api: SocketAddr,
+        programs: &Programs,
+    ) -> Result<Self> {
+        let (settings, hosts) = (Settings::default(), addresses(valid));
+        let secrets = certificates::leaf_secrets(valid, material, None);
+        let workloads = management_objects::workloads(valid, &settings, &hosts, material);
+        let (dir, mut args) = program(&secrets, &workloads, "controller-manager", |text| {
+            let server = "server: https://control-plane:6443";
+            let is_config = text.contains(server);
+            is_config.then(|| text.replace(server, &format!("server: https://{api}")))
+        })?;
+        // Its kubeconfig names the files where they are mounted.
+        let place = dir.path().display().to_string();
+        let config = std::fs::read_to_string(dir.path().join("kubeconfig"))?;
+        dir.write("kubeconfig", &config.replace("/etc/kubernetes", &place))?;
+        args.push("--secure-port=0".to_owned());
+        let log = dir.path().join("log");
+        let program = &programs.kube_controller_manager;
+        let process = Process::spawn("kube-controller-manager", program, &args, &log)?;
+        Ok(Self {
+            address: api,
+            process,
+            _dir: dir,
+        })
+    }
+
+    async fn is_ready(&mut self, material: &Material) -> Result<()> {
+        let session = session(material, self.address, &material.store["operator"])?;
+        ask_until("the API is ready", PATIENCE * 2, || {
+            let ended = self.process.exited().map(|_| self.process.log_tail(20));
+            let client = session.client(&Budget::waiting(PATIENCE));
+            async move {
+                if let Some(log) = ended {
+                    bail!(log);
+                }
+                let ready = Request::get("/readyz").body(Vec::new())?;
+                let answer = client?.request_text(ready).await;
+                Ok(answer.map(drop).map_err(|e| e.to_string()))
+            }
+        })
+        .await
+    }
+}
+
 pub(crate) struct ControlPlane {
     valid: Validated,
-    material: Material,
+    pub(crate) material: Material,
+    programs: Programs,
     api: SocketAddr,
+    etcd_grpc: SocketAddr,
     etcd_http: SocketAddr,
-    // They end before their folders go.
-    _controller_manager: Process,
-    api_server: Process,
+    // They end before the folder of etcd goes.
+    controller_manager: Option<Running>,
+    api_server: Running,
     _etcd: Process,
-    _dirs: [Workdir; 3],
+    _dir: Workdir,
 }
 
 impl ControlPlane {
-    async fn start() -> Result<Option<Self>> {
+    pub(crate) async fn start() -> Result<Option<Self>> {
         Self::start_of(tenant()?).await
     }
 
@@ -179,11 +267,8 @@ impl ControlPlane {
         let (settings, hosts) = (Settings::default(), addresses(&valid));
         let wants = certificates::wants(&valid, &settings, Some(&hosts));
         let material = material(&wants)?;
-        let secrets = certificates::leaf_secrets(&valid, &material, None);
-        let workloads = management_objects::workloads(&valid, &settings, &hosts, &material);
-
         let etcd_dir = Workdir::new()?;
-        let (grpc, etcd_http, peer, api) = (free()?, free()?, free()?, free()?);
+        let (grpc, etcd_http, peer) = (free()?, free()?, free()?);
         let member = &material.store["etcd-0-server"];
         let trusted = bundle(&material.store, "etcd-ca").context("no authority")?;
         for (file, content) in [
@@ -212,57 +297,59 @@ impl ControlPlane {
         let log = etcd_dir.path().join("log");
         let etcd = Process::spawn("etcd", &programs.etcd, &flags, &log)?;
 
-        let (api_dir, mut args) = program(&secrets, &workloads, "apiserver", |arg| {
-            let (flag, _) = arg.split_once('=')?;
-            match flag {
-                "--etcd-servers" => Some(format!("{flag}=https://{grpc}")),
-                "--secure-port" => Some(format!("{flag}={}", api.port())),
-                _ => None,
-            }
-        })?;
-        args.push("--bind-address=127.0.0.1".to_owned());
-        let log = api_dir.path().join("log");
-        let mut api_server =
-            Process::spawn("kube-apiserver", &programs.kube_apiserver, &args, &log)?;
-        let session = session(&material, api, &material.store["operator"])?;
-        ask_until("the API is ready", PATIENCE * 2, || {
-            let ended = api_server.exited().map(|_| api_server.log_tail(20));
-            let client = session.client(&Budget::waiting(PATIENCE));
-            async move {
-                if let Some(log) = ended {
-                    bail!(log);
-                }
-                let ready = Request::get("/readyz").body(Vec::new())?;
-                let answer = client?.request_text(ready).await;
-                Ok(answer.map(drop).map_err(|e| e.to_string()))
-            }
-        })
-        .await?;
-
-        let (manager_dir, mut args) =
-            program(&secrets, &workloads, "controller-manager", |text| {
-                let server = "server: https://control-plane:6443";
-                let is_config = text.contains(server);
-                is_config.then(|| text.replace(server, &format!("server: https://{api}")))
-            })?;
-        // Its kubeconfig names the files where they are mounted.
-        let place = manager_dir.path().display().to_string();
-        let config = std::fs::read_to_string(manager_dir.path().join("kubeconfig"))?;
-        manager_dir.write("kubeconfig", &config.replace("/etc/kubernetes", &place))?;
-        args.push("--secure-port=0".to_owned());
-        let log = manager_dir.path().join("log");
-        let program = &programs.kube_controller_manager;
-        let controller_manager = Process::spawn("kube-controller-manager", program, &args, &log)?;
+        let mut api_server = Running::api_server(&valid, &material, grpc, programs)?;
+        api_server.is_ready(&material).await?;
+        let api = api_server.address;
+        let manager = Running::controller_manager(&valid, &material, api, programs)?;
         Ok(Self {
             valid,
             material,
+            programs: programs.clone(),
             api,
+            etcd_grpc: grpc,
             etcd_http,
-            _controller_manager: controller_manager,
+            controller_manager: Some(manager),
             api_server,
             _etcd: etcd,
-            _dirs: [etcd_dir, api_dir, manager_dir],
+            _dir: etcd_dir,
         })
+    }
+
+    /// Another kube-apiserver beside the first one, of these keys, once it is ready.
+    pub(crate) async fn server_of(&self, material: &Material) -> Result<Running> {
+        let (valid, programs) = (&self.valid, &self.programs);
+        let mut server = Running::api_server(valid, material, self.etcd_grpc, programs)?;
+        server.is_ready(material).await?;
+        Ok(server)
+    }
+
+    /// The kube-controller-manager is another one, of these keys.
+    pub(crate) fn manage_with(&mut self, material: &Material) -> Result<()> {
+        let (valid, programs) = (&self.valid, &self.programs);
+        self.controller_manager = None;
+        let next = Running::controller_manager(valid, material, self.api, programs)?;
+        self.controller_manager = Some(next);
+        Ok(())
+    }
+
+    /// The certificates that are wanted, with these keys.
+    pub(crate) fn wants(&self, material: &Material) -> Vec<Want> {
+        let wants = certificates::wants(
+            &self.valid,
+            &Settings::default(),
+            Some(&addresses(&self.valid)),
+        );
+        certificates::turned(wants, material)
+    }
+
+    /// The name that a kube-apiserver knows a client by; none where it is not let in.
+    pub(crate) async fn user_at(
+        &self,
+        server: SocketAddr,
+        identity: &KeyPair,
+    ) -> Result<Option<String>> {
+        let session = session(&self.material, server, identity)?;
+        self.user(session.client(&Budget::waiting(PATIENCE))?).await
     }
 
     fn client(&self, identity: &KeyPair) -> Result<Client> {
@@ -281,7 +368,12 @@ impl ControlPlane {
 
     /// The last lines of what the kube-apiserver wrote.
     pub(crate) fn log(&self) -> String {
-        self.api_server.log_tail(2_000)
+        self.api_server.process.log_tail(2_000)
+    }
+
+    /// Where the first kube-apiserver listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.api
     }
 
     pub(crate) fn operator(&self) -> Result<Client> {
@@ -324,11 +416,22 @@ impl ControlPlane {
 
     /// Has a request of a signer approved, and says which authority signed it.
     async fn sign(&self, signer: &str, usage: &str, user: &str, group: &str) -> Result<String> {
+        let name = signer.replace('/', "-");
+        let request = (name.as_str(), signer, usage);
+        self.sign_as(request, (user, group), &self.material).await
+    }
+
+    /// The same of a request of another name, signed by one of these keys.
+    pub(crate) async fn sign_as(
+        &self,
+        (name, signer, usage): (&str, &str, &str),
+        (user, group): (&str, &str),
+        material: &Material,
+    ) -> Result<String> {
         // Servers have names, clients need none.
         let names = ["worker.example"];
         let dns = &names[..usize::from(usage == "server auth")];
         let request = certs::request(user, group, dns)?;
-        let name = signer.replace('/', "-");
         let object = serde_json::from_value(json!({
             "metadata": { "name": name },
             "spec": {
@@ -341,13 +444,13 @@ impl ControlPlane {
         let approved = json!({ "status": { "conditions": [{
             "type": "Approved", "status": "True", "reason": "Test", "message": "",
         }]}});
-        api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(&approved))
+        api.patch_approval(name, &PatchParams::default(), &Patch::Merge(&approved))
             .await?;
-        let certificate = ask_until("a certificate", PATIENCE, || {
+        // Another kube-controller-manager waits until the Lease of the one before ends.
+        let certificate = ask_until("a certificate", PATIENCE * 2, || {
             let api = self
                 .administrator()
                 .map(Api::<CertificateSigningRequest>::all);
-            let name = &name;
             async move {
                 let status = api?.get(name).await?.status.unwrap_or_default();
                 match status.certificate {
@@ -357,7 +460,7 @@ impl ControlPlane {
             }
         })
         .await?;
-        let mut store = self.material.store.clone();
+        let mut store = material.store.clone();
         let key = pki::Key::new(String::new());
         store.insert("request".to_owned(), KeyPair { certificate, key });
         match pki::as_issued("request", &store)

@@ -43,6 +43,7 @@ mod quotas;
 mod ranges;
 mod rbac;
 mod rollouts;
+mod rotation;
 mod support;
 mod tenant_objects;
 mod upgrades;

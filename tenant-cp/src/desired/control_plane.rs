@@ -21,7 +21,7 @@ use kit_objects::object::{self, Object};
 use serde_json::json;
 
 use crate::desired::pod;
-use crate::generations::bundle;
+use crate::generations::{self, bundle};
 use crate::material::{Material, encryption_configuration};
 use crate::meta::{meta, pod_meta};
 use crate::names;
@@ -103,8 +103,8 @@ fn configured_at_start(v: &Validated) -> Vec<String> {
 }
 
 /// Whom the programs of the pod trust, and keys, that they read only when they start. Not among it, because
-/// they read it again by themselves: their own pairs, but for konnectivity's, and who may sign clients and
-/// front proxies (`DynamicFileCAContent`).
+/// they read it again by themselves: their own pairs, but for konnectivity's, and who may sign front proxies
+/// (`DynamicFileCAContent`); nor who may sign clients, until that is turned for the first time.
 fn keys_at_start(v: &Validated, material: &Material) -> Vec<String> {
     // `--etcd-cafile`; `--kubelet-certificate-authority`, which client-go reads again from 1.36 on only; and
     // what konnectivity's server believes.
@@ -114,6 +114,14 @@ fn keys_at_start(v: &Validated, material: &Material) -> Vec<String> {
     let mut files: Vec<_> = trusted
         .filter_map(|name| bundle(&material.store, name))
         .collect();
+    // Read again by themselves, and nobody can see when: while one of them is turned a rollout shows it.
+    let is_turned = |authority| generations::is_turned(&material.store, authority);
+    if [names::CLIENT_CA, names::USERS_CA]
+        .into_iter()
+        .any(is_turned)
+    {
+        files.extend(generations::clients(&material.store));
+    }
     // The public key stands for the pair.
     let keys = material.service_account.active_first();
     files.extend(keys.map(|(_, keys)| keys.public.clone()));

@@ -4,6 +4,11 @@
 
 use crate::flags::table::{CIPHER_SUITES, Table};
 
+/// The authority that signs requests of `kubernetes.io/kube-apiserver-client`.
+pub const SIGNING_CERTIFICATE: &str = "cluster-signing-kube-apiserver-client-cert-file";
+/// Its key.
+pub(crate) const SIGNING_KEY: &str = "cluster-signing-kube-apiserver-client-key-file";
+
 pub(super) const FLAGS: Table = Table {
     fixed: &[
         ("allocate-node-cidrs", "true"),
@@ -11,16 +16,7 @@ pub(super) const FLAGS: Table = Table {
         ("authorization-kubeconfig", "/etc/kubernetes/kubeconfig"),
         ("bind-address", "127.0.0.1"),
         ("client-ca-file", "/etc/kubernetes/clients.crt"),
-        // Whoever asks for himself is a person as far as anybody knows: his certificate goes with
-        // theirs. `legacy-unknown` has no signer: no API that is served lets anybody ask for it.
-        (
-            "cluster-signing-kube-apiserver-client-cert-file",
-            "/etc/kubernetes/users-ca.crt",
-        ),
-        (
-            "cluster-signing-kube-apiserver-client-key-file",
-            "/etc/kubernetes/users-ca.key",
-        ),
+        // `legacy-unknown` has no signer: no API that is served lets anybody ask for it.
         (
             "cluster-signing-kubelet-client-cert-file",
             "/etc/kubernetes/client-ca.crt",
@@ -53,6 +49,9 @@ pub(super) const FLAGS: Table = Table {
     computed: &[
         "cluster-cidr",
         "cluster-name",
+        // Whoever asks for himself is a person as far as anybody knows: his certificate goes with theirs.
+        SIGNING_CERTIFICATE,
+        SIGNING_KEY,
         "service-account-private-key-file",
         "service-cluster-ip-range",
     ],

@@ -27,11 +27,21 @@ pub fn is_behind(wanted: &Object, live: &Value) -> bool {
 /// annotations with hashes of them end so.
 #[must_use]
 pub fn has_other_keys(wanted: &Object, live: &Value) -> bool {
-    key_hashes(&wanted.value).ne(key_hashes(live))
+    key_hashes(of_template(&wanted.value)).ne(key_hashes(of_template(live)))
 }
 
-fn key_hashes(workload: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    let annotations = workload["spec"]["template"]["metadata"]["annotations"].as_object();
+/// The same of a pod of it.
+#[must_use]
+pub fn pod_has_other_keys(wanted: &Object, pod: &Value) -> bool {
+    key_hashes(of_template(&wanted.value)).ne(key_hashes(pod))
+}
+
+fn of_template(workload: &Value) -> &Value {
+    &workload["spec"]["template"]
+}
+
+fn key_hashes(pod: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let annotations = pod["metadata"]["annotations"].as_object();
     let hashes = annotations.into_iter().flatten();
     hashes.filter(|(name, _)| KEYS_HASH.iter().any(|end| name.ends_with(end)))
 }

@@ -12,7 +12,7 @@ use crate::network::claims::conflicts;
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::validate::check::{check, ranges, storage};
-use crate::validate::{policy, quantity};
+use crate::validate::{policy, quantity, rotation};
 use crate::version;
 
 /// What speaks against creating `new`, or against changing `old` into it. CEL rules of the CRD ran
@@ -95,6 +95,7 @@ fn transition(old: &TenantCluster, new: &TenantCluster) -> Vec<Problem> {
             error.to_string(),
         ));
     }
+    problems.extend(rotation::transition(old, new));
     let (from, to) = (&old.spec.etcd.storage.size.0, &new.spec.etcd.storage.size.0);
     if let (Some(was), Some(is)) = (quantity::nanos(from), quantity::nanos(to))
         && is < was

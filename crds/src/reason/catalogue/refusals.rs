@@ -345,6 +345,9 @@ macro_rules! with_refusals {
         /// A volume cannot become smaller.
         /// Cause: A manifest from before the volume was grown.
         StorageShrinks: Person, "Set `spec.etcd.storage.size` back, or to more.";
+        /// The generation that is asked for was dropped, and cannot come back.
+        /// Cause: A manifest of before the rotation was applied again.
+        RotationRefused: Person, "Set `spec.rotation` to the generation that signs (`status.rotation`), or to a number above all that there were.";
         /// This is no StorageClass.
         /// Cause: Capital letters or a blank in it.
         StorageClassMalformed: Person, "Correct `spec.etcd.storage.className`.";

@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use tenant_cp::Settings;
 use tenant_cp::addons::registry;
 use tenant_cp::backup::{identity, source};
-use tenant_cp::certificates::{self, SecretData};
+use tenant_cp::certificates::{self, Material, SecretData};
 use tenant_cp::names;
 
-use super::observed::{Etcd, EtcdSpace, EtcdSteps, Observed, Tenant, component_pods};
+use super::observed::{Etcd, EtcdSpace, EtcdSteps, Observed, Tenant, component_pods, dropped};
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
 use crate::parts::PARTS;
@@ -136,7 +136,7 @@ pub async fn observe(
         false => None,
     };
     let workers = !deleting && ctx.stores.has_workers(&cluster);
-    let material = certificates::read_store(&with_carried(secrets(&objects)));
+    let material = material(&objects);
     let others = ctx.stores.others(&uid);
     let claimed_hosts = match deleting {
         true => ctx.stores.claimed_hosts(namespace),
@@ -283,6 +283,15 @@ pub(super) fn secrets(objects: &BTreeMap<Key, Value>) -> SecretData {
             )
         })
         .collect()
+}
+
+/// Keys and certificates that these objects hold, but for what was dropped: no copy of it is one either.
+pub(super) fn material(objects: &BTreeMap<Key, Value>) -> Material {
+    let mut material = certificates::read_store(&with_carried(secrets(objects)));
+    for name in dropped(objects) {
+        material.store.remove(name);
+    }
+    material
 }
 
 /// With authorities and keys of the TenantCluster that this one becomes, where it has none of its own: they are written as

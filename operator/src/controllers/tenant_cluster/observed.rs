@@ -14,6 +14,7 @@ use kit_objects::known::Known;
 use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::certificates::Material;
+use tenant_cp::generations::is_authority;
 use tenant_cp::names;
 use tenant_cp::problem::Problem;
 
@@ -245,6 +246,16 @@ pub fn pods(workload: &Value) -> Pods {
             wanted: number("/spec/replicas"),
         },
     }
+}
+
+/// Names of the generations of authorities that nobody is to believe any more.
+pub fn dropped(objects: &BTreeMap<Key, Value>) -> impl Iterator<Item = &String> {
+    let secrets = objects.iter().filter(|(key, secret)| {
+        key.kind == "Secret"
+            && is_authority(&key.name)
+            && !secret["metadata"]["annotations"][names::DROPPED].is_null()
+    });
+    secrets.map(|(key, _)| &key.name)
 }
 
 impl Observed {

@@ -35,6 +35,8 @@ pub enum PartName {
     Adapters,
     /// The kubeconfig in the user's namespace.
     Kubeconfig,
+    /// Which generation of an authority signs, and which are believed.
+    Rotation,
     /// What addons left when they were switched off.
     Prune,
     /// Objects inside the tenant cluster.
@@ -60,6 +62,7 @@ impl fmt::Display for PartName {
             Self::Controllers => "controllers",
             Self::Adapters => "adapters",
             Self::Kubeconfig => "kubeconfig",
+            Self::Rotation => "rotation",
             Self::Prune => "what addons left behind",
             Self::TenantObjects => "objects inside the tenant cluster",
             Self::Upgrade => "upgrade",

@@ -28,6 +28,7 @@ mod pods;
 mod prune;
 mod restoring;
 mod rollout;
+mod rotation;
 mod status;
 mod tenant_namespace;
 pub mod tenant_objects;
@@ -38,6 +39,7 @@ mod workloads;
 use halted::Halt;
 use namespace::NamespacePlan;
 use rollout::Rollout;
+use rotation::Rotation;
 use types::rest_what_failed;
 pub use types::{Action, Changes, LIST_SWEEP, Mode, Part, Plan, SLOW_SWEEP, Stage, Target};
 use upgrade::Upgrade;
@@ -95,14 +97,27 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     let upgrade = Upgrade::new(valid, observed, settings, now);
     let now_wanted = upgrade.as_it_is_now(valid, observed);
     let valid = now_wanted.as_ref().unwrap_or(valid);
+    let as_it_is = rotation::as_it_is(observed);
+    let observed = &*as_it_is;
     let mut parts = vec![
         tenant_namespace::plan(valid, observed, settings),
         kubeconfig::binding(valid, observed, settings),
     ];
-    let namespace = NamespacePlan::new(valid, observed, settings);
-    let facts = namespace.facts(observed, settings, upgrade.goes_on());
-    let Rollout { allowed, part } = rollout::plan(observed, facts);
     let restoring = restoring::next(valid, observed, now);
+    let mut namespace = NamespacePlan::new(valid, observed, settings);
+    let how_far = (namespace.progress, namespace.has_other_keys(observed));
+    let busy = busy(&upgrade, restoring.is_some(), observed);
+    let rotation = Rotation::new(observed, how_far, busy);
+    let signs_anew = rotation.as_ref().and_then(|r| r.as_it_is_now(observed));
+    if let Some(now_observed) = &signs_anew {
+        namespace = NamespacePlan::new(valid, now_observed, settings);
+    }
+    let observed = signs_anew.as_ref().unwrap_or(observed);
+    let facts = namespace.facts(observed, settings, upgrade.goes_on());
+    let Rollout { mut allowed, part } = rollout::plan(observed, facts);
+    if let Some(rotation) = &rotation {
+        rotation.allow(&mut allowed);
+    }
     let held = restoring.as_ref().map(|next| next.held.clone());
     let mut held = held.unwrap_or_default();
     if begin::awaits(&observed.cluster) {
@@ -118,7 +133,9 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         // What only helps later comes after everything else (operations.md §1.2, law 5).
         let rests = facts.wanted().is_none() && observed.was_ready();
         let may = (allowed, rests, care, &held);
-        parts.extend(namespace.parts(valid, observed, settings, may, now));
+        let turned = rotation.as_ref();
+        parts.extend(namespace.parts(valid, observed, settings, may, turned, now));
+        parts.extend(turned.map(|rotation| rotation.part(observed, now)));
     }
     rest_what_failed(&mut parts, observed);
     let mut in_place = None;
@@ -141,5 +158,17 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     parts.push(upgrade.part(valid, observed, is_settled));
     let mut plan = status::report(parts, in_place, facts, valid, observed, now);
     upgrade.report(&mut plan, valid, observed, now);
+    if let Some(rotation) = &rotation {
+        rotation.report(&mut plan, observed, now);
+    }
     plan
+}
+
+/// What changes a tenant cluster so that no rotation goes on beside it (operations.md §1.2, law 5).
+fn busy(upgrade: &Upgrade, is_restored: bool, observed: &Observed) -> Option<&'static str> {
+    match (observed.has_been_ready(), is_restored) {
+        (false, _) => Some("the API to answer for the first time"),
+        (true, true) => Some("the Restore to be over"),
+        (true, false) => upgrade.goes_on().then_some("the upgrade to be over"),
+    }
 }

@@ -33,6 +33,7 @@ mod losses;
 mod quotas;
 mod restoring;
 mod rollouts;
+mod rotation;
 mod unknown;
 mod upgrades;
 mod volume_loss;

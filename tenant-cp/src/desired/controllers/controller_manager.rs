@@ -7,6 +7,7 @@
 use k8s_openapi::api::core::v1::Container;
 
 use crate::desired::pod;
+use crate::flags::controller_manager::{SIGNING_CERTIFICATE, SIGNING_KEY};
 use crate::flags::{Program, args, features, lease_times};
 use crate::material::{Material, service_account_file};
 use crate::names;
@@ -27,6 +28,14 @@ pub(crate) fn flags(v: &Validated, material: &Material) -> Vec<String> {
         let path = format!("{}/{file}.key", names::SECRET_DIR);
         computed.push(("service-account-private-key-file", path));
     }
+    // Named also where nothing is known of it yet: without it requests would go unsigned for good.
+    let signer = material.signer(names::USERS_CA);
+    let signer = signer.map_or(names::USERS_CA, String::as_str);
+    computed.push((
+        SIGNING_CERTIFICATE,
+        format!("{}/{signer}.crt", names::SECRET_DIR),
+    ));
+    computed.push((SIGNING_KEY, format!("{}/{signer}.key", names::SECRET_DIR)));
     // A default, and yet computed.
     if !v.controller_manager.extra_args.contains_key(MASK_FLAG) {
         computed.push((MASK_FLAG, node_mask(&v.network.pod_cidr).to_string()));

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use tenant_cp::backup::source::SOURCE;
 use tenant_cp::{Addresses, Settings, Validated, certificates};
 
+use super::rotation::Rotation;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
@@ -19,7 +20,7 @@ pub(super) fn plan(
     observed: &Observed,
     settings: &Settings,
     addresses: Option<&Addresses>,
-    may_start: bool,
+    (may_start, rotation): (bool, Option<&Rotation>),
     now: Timestamp,
 ) -> Part {
     let mut part = Part::new(PartName::Certificates);
@@ -28,16 +29,25 @@ pub(super) fn plan(
         part.waiting = Some(super::awaited::waiting(observed));
         return part;
     }
-    let mut wants = certificates::wants(valid, settings, addresses);
+    let material = &observed.material;
+    let wants = certificates::wants(valid, settings, addresses);
+    let mut wants = certificates::turned(wants, material);
     // The administrator's certificate lives in the kubeconfig, which needs an address and is written
     // with the start. Before that it would be made anew at every reconcile, and each new date
     // in the status would be the next. The same where the kubeconfig cannot be read.
     let endpoint = addresses.and_then(|addresses| addresses.endpoint.as_ref());
     let with_admin = endpoint.is_some() && may_start && observed.user_readable;
     wants.retain(|want| want.name != "admin" || with_admin);
-    let material = &observed.material;
-    let due = certificates::plan(&wants, material, observed.was_running(), now);
+    let mut due = certificates::plan(&wants, material, observed.was_running(), now);
     part.problem = lost(valid, &due.problems);
+    // Nothing is made anew beside what is lost: who would mend that could not tell them apart.
+    if let Some(next) = rotation.and_then(|rotation| rotation.to_make(&wants))
+        && part.problem.is_none()
+    {
+        due.due
+            .extend(pki::plan(std::slice::from_ref(&next), &material.store, now));
+        wants.push(next);
+    }
     if !due.is_empty() {
         // They are written by the next plan, which knows them.
         part.actions.push(Action::Issue { wants, due });

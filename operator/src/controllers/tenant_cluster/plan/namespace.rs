@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use api::Reason;
+use api::names::LABEL_COMPONENT;
 use jiff::Timestamp;
 use kit_objects::object::Object;
 use tenant_cp::rollout::order::{self, Allowed, Facts, Progress};
@@ -12,6 +13,7 @@ use tenant_cp::rollout::template;
 use tenant_cp::{Addresses, Settings, Validated, management_objects, names};
 
 use super::etcd::{self, Care};
+use super::rotation::Rotation;
 use super::types::Part;
 use super::workloads::{self, Objects};
 use super::{certificates, endpoint, kubeconfig, pods, restoring, rollout, tenant_objects};
@@ -136,12 +138,29 @@ impl NamespacePlan {
         }
     }
 
+    /// Whether kube-apiservers run, or would be made, that start from other keys than the wanted ones.
+    pub(super) fn has_other_keys(&self, observed: &Observed) -> bool {
+        let mut workloads = self.workloads.iter();
+        let is_it =
+            |object: &&Object| object.kind == "Deployment" && object.name == names::CONTROL_PLANE;
+        let Some(wanted) = workloads.find(is_it) else {
+            return false;
+        };
+        let mut pods = observed.objects.iter().filter(|(key, pod)| {
+            key.kind == "Pod" && pod["metadata"]["labels"][LABEL_COMPONENT] == names::CONTROL_PLANE
+        });
+        let live = observed.objects.get(&wanted.key());
+        live.is_some_and(|live| template::has_other_keys(wanted, live))
+            || pods.any(|(_, pod)| template::pod_has_other_keys(wanted, pod))
+    }
+
     pub(super) fn parts(
         &self,
         valid: &Validated,
         observed: &Observed,
         settings: &Settings,
         (allowed, rests, care, held): (Allowed, bool, Care, &BTreeSet<Workload>),
+        rotation: Option<&Rotation>,
         now: Timestamp,
     ) -> [Part; 9] {
         let addresses = self.addresses.as_ref();
@@ -181,7 +200,14 @@ impl NamespacePlan {
         let mut etcd = etcd::plan(valid, observed, etcd_base, members, may, now);
         etcd.problem = etcd.problem.or_else(|| self.etcd_is_held.clone());
         [
-            certificates::plan(valid, observed, settings, addresses, self.its_turn, now),
+            certificates::plan(
+                valid,
+                observed,
+                settings,
+                addresses,
+                (self.its_turn, rotation),
+                now,
+            ),
             endpoint::plan(valid, observed, base.take(PartName::Endpoint), addresses),
             policies,
             etcd,

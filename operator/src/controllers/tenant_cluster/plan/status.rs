@@ -232,7 +232,8 @@ fn repair_pause(reason: Reason) -> Option<Duration> {
         Reason::ReplacingMember | Reason::ResizingEtcd | Reason::Defragmenting => {
             Some(REPLACING_PAUSE)
         }
-        Reason::MemberLost => Some(MEMBER_LOST_PAUSE),
+        // Nobody is woken when the last of the old pods is gone.
+        Reason::MemberLost | Reason::Rotating => Some(MEMBER_LOST_PAUSE),
         // Nobody is woken when the last pod is gone, or a Job is over.
         Reason::Restoring => Some(REPLACING_PAUSE),
         _ => None,

@@ -12,7 +12,7 @@ use kit_objects::known::Known;
 use kit_objects::object::{Key, Object};
 use serde_json::{Value, json};
 use tenant_cp::problem::Problem;
-use tenant_cp::{Settings, certificates, network};
+use tenant_cp::{Settings, network};
 
 use crate::controllers::tenant_cluster::observe;
 use crate::controllers::tenant_cluster::observed::{
@@ -235,7 +235,7 @@ impl World {
             quotas: self.quotas.clone(),
             readable,
             user_readable,
-            material: certificates::read_store(&observe::with_carried(observe::secrets(&objects))),
+            material: observe::material(&objects),
             objects,
             start: self.start,
             workers: self.workers,

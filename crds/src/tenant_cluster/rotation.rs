@@ -1,0 +1,83 @@
+//! What of a tenant cluster's authorities and keys is turned, and how far that is.
+//!
+//! Invariant: a number alone begins a rotation; until what was before is dropped, setting it back goes back.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What of a tenant cluster's authorities and keys is turned.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rotation {
+    /// The authority `users-ca`, which signs people's certificates: the administrator's kubeconfig, and whoever had a
+    /// CertificateSigningRequest of `kubernetes.io/kube-apiserver-client` approved. When it is over all their
+    /// certificates of before are refused, and the kubeconfig is another one; no node is touched. Default: it stays as
+    /// it is. Example: `{"generation": 2}`.
+    #[serde(default, rename = "usersCA", skip_serializing_if = "Option::is_none")]
+    pub users_ca: Option<Turn>,
+}
+
+impl Rotation {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// One thing that is turned.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Turn {
+    /// Which generation is to sign, 1 to 1000000; a new tenant cluster has the first. A number above all that there were
+    /// (`status.rotation`) makes a new one. One that is still believed signs again; one that was dropped cannot come
+    /// back. Required, no default. Example: 2.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub generation: u32,
+
+    /// `true`: the rotation stays where it is. As long as nothing is dropped the generations of before and after are both
+    /// believed. Default: `false`. Example: `true`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
+}
+
+/// How far the rotation of one thing is.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RotationStatus {
+    /// What, as `spec.rotation` calls it. Example: `usersCA`.
+    #[schemars(length(max = 32))]
+    pub name: String,
+    /// The generation that is to sign. Example: 2.
+    pub generation: u32,
+    /// The generation that signs. Example: 1.
+    pub signs: u32,
+    /// Generations that are to be believed, the oldest first. Example: `[1, 2]`.
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
+    pub believed: Vec<u32>,
+    /// How far it is; computed anew each time from what runs. Example: `Preparing`.
+    #[serde(default)]
+    pub phase: RotationPhase,
+    /// When it was first seen in this phase, RFC 3339, UTC. Example: `2027-01-31T12:00:00Z`.
+    #[schemars(length(max = 64))]
+    pub since: String,
+    /// What it waits for, and what would let it go on. Absent where it waits for nothing.
+    /// Example: `kube-apiservers that believe generations 1 and 2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub waiting_for: Option<String>,
+}
+
+/// How far a rotation is.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum RotationPhase {
+    /// One generation is believed, and it signs.
+    #[default]
+    Idle,
+    /// The wanted generation is made, and brought to everybody who is to believe it; the one of before signs.
+    Preparing,
+    /// The wanted one signs from now on; what the one of before signed is replaced.
+    Switching,
+    /// Nothing of Covey's is signed by another one any more, and all are still believed.
+    Draining,
+    /// The others are taken out of what is believed. There is no way back.
+    Dropping,
+}
