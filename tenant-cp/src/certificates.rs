@@ -26,7 +26,9 @@ use jiff::Timestamp;
 use pki::{Due, Reason, Signer, Store, Want};
 
 pub use crate::generations::Generations;
-pub use crate::material::{Material, ServiceAccountKeys, encryption_configuration, encryption_key};
+pub use crate::material::{
+    Material, ServiceAccountKeys, encryption_configuration, encryption_key, encryption_name,
+};
 use crate::names::{ENCRYPTION, SERVICE_ACCOUNT};
 
 /// What must be made, and what must not be although it is missing.
