@@ -425,6 +425,8 @@ with_backups! {
         UnAvailableLoadBalancer: Person, "Have a node with a ready pod: `kubectl get nodes`, and `externalTrafficPolicy` of the Service.";
         /// The load balancer is left to whoever implements the Service's class.
         OtherClass: Fine, "Leave `spec.loadBalancerClass` out to have Covey make it.";
+        /// The tenant cluster is a copy of another one, and the Service came with it: no load balancer is made for it yet.
+        CopiedLoadBalancer: Fine, "Take the annotation `covey.dev/copied` off the Service to have one made.";
         /// A port of the Service has no node port, by which the nodes are reached.
         /// Cause: `allocateLoadBalancerNodePorts: false` was taken over from a cloud whose balancers reach pods directly.
         NoNodePort: Person, "Set `spec.allocateLoadBalancerNodePorts` to true, or the port's `nodePort`.";

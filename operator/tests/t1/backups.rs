@@ -28,7 +28,7 @@ use testkit::s3;
 use testkit::waiting::{self, ask_until};
 use tokio::task::JoinHandle;
 
-use crate::backup_targets::Target;
+use crate::support::backup_target::Target;
 use crate::support::checks::{command, files, secret, volumes};
 use crate::support::pools::said;
 use crate::support::site::{apply, tenant_namespace};

@@ -18,8 +18,9 @@ use testkit::AuditEntry;
 use testkit::fixtures::{wait_for, wait_gone};
 use testkit::s3;
 
-use crate::backup_targets::{Target, give_secrets};
+use crate::backup_targets::give_secrets;
 use crate::quotas::Quota;
+use crate::support::backup_target::Target;
 use crate::support::checks::Checks;
 use crate::support::kubevirt::{KubeVirt, Mode};
 use crate::support::site::{apply, tenant_namespace};
@@ -427,7 +428,7 @@ async fn operator_and_webhook_use_every_right_that_they_have_and_lack_none() -> 
         ..Class::default()
     });
     let window = site.api.audit().window()?;
-    live(&site).await?;
+    Box::pin(live(&site)).await?;
     let seen = window.entries()?;
     let of = |user: &str| {
         let entries = seen.iter().filter(|entry| entry.user == user);

@@ -47,6 +47,10 @@ const OF_CLUSTERS: Harmless = &[
         ],
     ),
     (
+        "a Restore of the same namespace alone brings what it names, and it lets have nobody else's addresses",
+        &["etcd.copyOf"],
+    ),
+    (
         "pods on its own nodes ask, as those may",
         &[
             "addons.coreDNS.forward[].servers[]",
