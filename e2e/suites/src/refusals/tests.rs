@@ -136,7 +136,7 @@ const OF_CLUSTERS: Harmless = &[
     ("one of those that Covey builds", &["version"]),
     (
         "the schema bounds it, and only its own upgrade waits",
-        &["upgrade.soak"],
+        &["upgrade.deadline", "upgrade.retry", "upgrade.soak"],
     ),
 ];
 

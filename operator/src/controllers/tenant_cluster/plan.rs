@@ -101,7 +101,7 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     ];
     let namespace = NamespacePlan::new(valid, observed, settings);
     let facts = namespace.facts(observed, settings, upgrade.goes_on());
-    let Rollout { allowed, part } = rollout::plan(observed, facts);
+    let Rollout { allowed, part } = rollout::plan(observed, facts, upgrade.goes_back());
     let restoring = restoring::next(valid, observed, now);
     let held = restoring.as_ref().map(|next| next.held.clone());
     let mut held = held.unwrap_or_default();
@@ -140,6 +140,6 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     let is_settled = is_open && parts.iter().all(Part::is_settled);
     parts.push(upgrade.part(valid, observed, is_settled));
     let mut plan = status::report(parts, in_place, facts, valid, observed, now);
-    upgrade.report(&mut plan, valid, observed, now);
+    upgrade.report(&mut plan, observed, now);
     plan
 }

@@ -34,6 +34,7 @@ mod quotas;
 mod restoring;
 mod rollouts;
 mod unknown;
+mod upgrade_failures;
 mod upgrades;
 mod volume_loss;
 mod world;

@@ -97,6 +97,8 @@ pub(super) struct World {
     pub(super) pods: BTreeMap<Key, Value>,
     /// Whether Deployments replace no pods.
     pub(super) stuck: bool,
+    /// Of which templates Deployments make a pod that does not work, and how that one is.
+    pub(super) fails: Option<(fn(&Value) -> bool, Value)>,
     pub(super) tenant_up: bool,
     /// Somebody took our rights away: nothing inside is listed until they are applied.
     pub(super) hides: bool,
@@ -165,6 +167,7 @@ impl World {
             templates: "first",
             pods: BTreeMap::new(),
             stuck: false,
+            fails: None,
             tenant_up: true,
             hides: false,
             claims: None,

@@ -24,11 +24,19 @@ use crate::upgrades::versions::{self, Wanted};
 
 /// Pods with a kube-apiserver.
 pub(super) fn pods(observed: &Observed) -> impl Iterator<Item = &Value> {
+    pods_of(observed, names::CONTROL_PLANE)
+}
+
+/// Pods of a component.
+pub(super) fn pods_of<'a>(
+    observed: &'a Observed,
+    component: &'a str,
+) -> impl Iterator<Item = &'a Value> {
     let ns = observed.tenant_namespace();
     let all = observed.objects.iter();
     let pods = all.filter(move |(key, pod)| {
-        let component = &pod["metadata"]["labels"][LABEL_COMPONENT];
-        key.kind == "Pod" && key.namespace == ns && *component == names::CONTROL_PLANE
+        let its = &pod["metadata"]["labels"][LABEL_COMPONENT];
+        key.kind == "Pod" && key.namespace == ns && *its == component
     });
     pods.map(|(_, pod)| pod)
 }
