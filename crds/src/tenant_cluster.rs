@@ -45,7 +45,7 @@ pub use status::{
 };
 pub use upgrade::{
     Upgrade, UpgradeFailure, UpgradeFailurePolicy, UpgradeFailureReason, UpgradeFinding,
-    UpgradeGuard, UpgradePhase, UpgradeStatus,
+    UpgradeGuard, UpgradePhase, UpgradeSnapshot, UpgradeStatus,
 };
 
 /// A Kubernetes cluster whose API server, etcd and controllers run as pods of the management

@@ -164,10 +164,7 @@ pub fn lacks_image(pod: &Value) -> Option<String> {
 }
 
 /// The first container of which something is said, with the name of the pod.
-fn of_containers(
-    pod: &Value,
-    said: impl Fn(&ContainerStatus) -> Option<String>,
-) -> Option<String> {
+fn of_containers(pod: &Value, said: impl Fn(&ContainerStatus) -> Option<String>) -> Option<String> {
     let pod = Pod::deserialize(pod).ok()?;
     let status = &pod.status;
     let mut containers = (status.init_container_statuses.iter()).chain(&status.container_statuses);

@@ -31,6 +31,12 @@ pub struct Upgrade {
     #[x_kube(validation = Rule::new(AT_MOST_A_DAY).message(SOAK))]
     pub soak: Duration,
 
+    /// Whether a Snapshot is taken, and read again, before anything is changed. `Required`: without one the upgrade does
+    /// not begin. `Preferred`: it begins after ten minutes all the same, and says so. `Never`: none is taken. Default:
+    /// `Required` for a minor where there is `spec.backup`, else `Preferred`. Example: `Required`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<UpgradeSnapshot>,
+
     /// How long the upgrade goes on without one more new pod of the control plane becoming ready before it has failed,
     /// 1m to 24h. Default: `15m`. Example: `30m`.
     #[serde(default = "default_deadline")]
@@ -54,6 +60,7 @@ impl Default for Upgrade {
         Self {
             guard: UpgradeGuard::default(),
             soak: default_soak(),
+            snapshot: None,
             deadline: default_deadline(),
             on_failure: UpgradeFailurePolicy::default(),
             retry: 0,
@@ -83,6 +90,17 @@ pub enum UpgradeGuard {
     Enforce,
     /// It begins all the same.
     Warn,
+}
+
+/// Whether a Snapshot is taken before an upgrade.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum UpgradeSnapshot {
+    /// Without one it does not begin.
+    Required,
+    /// It begins without one, where none can be had.
+    Preferred,
+    /// None is taken.
+    Never,
 }
 
 /// What becomes of an upgrade that fails.
@@ -116,6 +134,10 @@ pub struct UpgradeStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub phase_since: Option<String>,
+    /// The Snapshot that was taken before it, in this namespace. Absent where none was. Example: `demo-1.35.4-1.36.3-0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub snapshot: Option<String>,
     /// The version that was taken back, and is not tried again until `spec.version` or `spec.upgrade.retry` changes.
     /// Absent where none was. Example: `1.36.3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,6 +169,8 @@ pub enum UpgradePhase {
     /// It is looked at what speaks against it; the version that serves stays.
     #[default]
     Checking,
+    /// Nothing does, and a Snapshot is taken; the version that serves stays.
+    Snapshotting,
     /// Pods of the new version are made: etcd's where its image changes, then kube-apiservers, and where it is a
     /// patch all programs after them.
     Rolling,

@@ -5,10 +5,7 @@
 
 /// The first line that is an error; where none is one, the last line of all. None where there is nothing.
 pub(super) fn first_error_line(log: &str) -> Option<String> {
-    let mut lines = log
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty());
+    let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
     let last = lines.clone().next_back()?;
     let error = lines.find_map(error);
     Some(error.unwrap_or_else(|| words(last)).to_owned())
@@ -35,7 +32,12 @@ fn entry(line: &str) -> Option<(char, &str)> {
     let (header, words) = line.split_once("] ")?;
     let mut letters = header.chars();
     let level = letters.next()?;
-    let has_date = letters.by_ref().take(4).filter(char::is_ascii_digit).count() == 4;
+    let has_date = letters
+        .by_ref()
+        .take(4)
+        .filter(char::is_ascii_digit)
+        .count()
+        == 4;
     (has_date && letters.next() == Some(' ')).then_some((level, words))
 }
 
@@ -51,7 +53,10 @@ mod tests {
             W1127 18:09:15.000002       1 registry.go:347] setting componentGlobalsRegistry\n\
             E1127 18:09:16.123456       1 run.go:72] \"command failed\" err=\"cannot set feature gate X\"\n\
             E1127 18:09:16.123457       1 run.go:80] \"another\"\n";
-        assert_eq!(of(log), "\"command failed\" err=\"cannot set feature gate X\"");
+        assert_eq!(
+            of(log),
+            "\"command failed\" err=\"cannot set feature gate X\""
+        );
         let later = log.replace("18:09", "19:31").replace("1127", "1128");
         assert_eq!(of(&later), of(log));
         assert_eq!(of("usage\nError: unknown flag: --x\n"), "unknown flag: --x");

@@ -10,11 +10,15 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::pod_failures;
+use crate::status::one_line;
 
 /// A container that was started again so often does not mend itself (§2.6).
 pub const MOST_RESTARTS: i64 = 3;
 /// The kubelet has tried to pull an image five times by then (its pauses: 10, 20, 40, 80 and 160 s).
 pub const IMAGE_PATIENCE: Duration = Duration::from_mins(5);
+
+/// Most characters of why.
+const MOST: usize = 1000;
 
 /// New pods of one Deployment of a control plane.
 #[derive(Clone, Debug)]
@@ -59,7 +63,12 @@ impl NewPods<'_> {
             let is_late = self.deadline_at().is_some_and(|deadline| deadline <= now);
             is_late.then(|| self.why_late())
         };
-        let found = |reason| move |message| Failed { reason, message };
+        let found = |reason| {
+            move |message: String| Failed {
+                reason,
+                message: one_line(&message, MOST),
+            }
+        };
         crash()
             .map(found(UpgradeFailureReason::CrashLooping))
             .or_else(|| image().map(found(UpgradeFailureReason::ImagePullFailed)))
@@ -73,7 +82,10 @@ impl NewPods<'_> {
             pod_failures::lacks_image(pod)?;
             image_deadline(pod)
         });
-        let next = images.chain(self.deadline_at()).filter(|at| *at > now).min()?;
+        let next = images
+            .chain(self.deadline_at())
+            .filter(|at| *at > now)
+            .min()?;
         let left = Duration::try_from(next.duration_since(now)).unwrap_or_default();
         Some(left + Duration::from_secs(1))
     }
@@ -88,7 +100,10 @@ impl NewPods<'_> {
         if self.ready() >= self.wanted {
             return None;
         }
-        let ready_since = self.pods.iter().filter_map(|pod| pod_failures::ready_since(pod));
+        let ready_since = self
+            .pods
+            .iter()
+            .filter_map(|pod| pod_failures::ready_since(pod));
         let since = ready_since.chain([self.since]).max()?;
         since.checked_add(self.deadline).ok()
     }
@@ -151,16 +166,20 @@ mod tests {
     }
 
     fn reason(pods: &[Value], minutes: i64) -> Option<UpgradeFailureReason> {
-        new_pods(pods).failed(at(minutes)).map(|failed| failed.reason)
+        new_pods(pods)
+            .failed(at(minutes))
+            .map(|failed| failed.reason)
     }
 
     #[test]
     fn container_that_ended_three_times_fails_the_upgrade_and_is_quoted() {
         let crashes = |restarts: i64| {
-            pod(&json!([{ "name": "kube-apiserver", "restartCount": restarts,
+            pod(
+                &json!([{ "name": "kube-apiserver", "restartCount": restarts,
                 "state": { "waiting": { "reason": "CrashLoopBackOff" } },
                 "lastState": { "terminated": { "exitCode": 1, "reason": "Error",
-                    "message": "Usage:\nError: unknown flag: --x\n" } } }]))
+                    "message": "Usage:\nError: unknown flag: --x\n" } } }]),
+            )
         };
         assert_eq!(reason(&[crashes(2)], 2), None);
         let pods = [crashes(3)];
@@ -181,13 +200,18 @@ mod tests {
     #[test]
     fn image_that_is_not_there_fails_it_once_the_kubelet_has_tried_often() {
         for told in ["ErrImagePull", "ImagePullBackOff"] {
-            let lacks = pod(&json!([{ "name": "kube-apiserver", "image": "x/kube-apiserver:v1.36.9",
-                "state": { "waiting": { "reason": told } } }]));
+            let lacks = pod(
+                &json!([{ "name": "kube-apiserver", "image": "x/kube-apiserver:v1.36.9",
+                "state": { "waiting": { "reason": told } } }]),
+            );
             assert_eq!(reason(std::slice::from_ref(&lacks), 5), None);
             let pods = [lacks];
             let again = new_pods(&pods).again(at(2)).unwrap();
             assert_eq!(again.as_secs(), 4 * 60 + 1);
-            assert_eq!(reason(&pods, 6), Some(UpgradeFailureReason::ImagePullFailed));
+            assert_eq!(
+                reason(&pods, 6),
+                Some(UpgradeFailureReason::ImagePullFailed)
+            );
         }
     }
 
@@ -215,6 +239,11 @@ mod tests {
         }] } });
         let pods = [full];
         let failed = new_pods(&pods).failed(at(15)).unwrap();
-        assert!(failed.message.contains("no node has a place for it: 0/3 nodes"), "{failed:?}");
+        assert!(
+            failed
+                .message
+                .contains("no node has a place for it: 0/3 nodes"),
+            "{failed:?}"
+        );
     }
 }

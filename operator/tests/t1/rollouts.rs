@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
-use api::TenantCluster;
 use api::tenant_cluster::UpgradePhase;
+use api::{Snapshot, TenantCluster};
 use kit_objects::kinds;
-use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use tenant_cp::Settings;
 use testkit::audit::AuditEntry;
@@ -251,6 +251,54 @@ async fn upgrade_whose_new_pod_ends_again_and_again_is_taken_back_and_not_tried_
     ensure!(template().await? == before, "it was begun again");
     let again = json!({ "spec": { "upgrade": { "retry": 1 } } });
     site.change("demo", &again).await?;
+    site.wait("demo", |cluster| {
+        let version = cluster.status.as_ref().and_then(|s| s.version.as_deref());
+        version == Some("1.35.5")
+    })
+    .await?;
+    operator.stop_and_settle(&site, "demo").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn upgrade_begins_once_the_snapshot_that_the_operator_makes_was_read_again() -> Result<()> {
+    let Some(site) = Site::new("snapshot").await? else {
+        return Ok(());
+    };
+    let operator = Operator::start(&site)?;
+    let mut cluster = testkit::fixtures::minimal(&site.users, "demo");
+    cluster.spec.backup = Some(serde_json::from_value(json!({ "target": "nowhere" }))?);
+    site.create_as(&cluster).await?;
+    let cluster = site.wait_ready("demo").await?;
+    let asked = json!({ "spec": { "version": "1.35.5", "upgrade": { "guard": "Warn" } } });
+    site.change("demo", &asked).await?;
+    let told = |cluster: &TenantCluster| cluster.status.clone().and_then(|status| status.upgrade);
+    site.wait("demo", |cluster| {
+        told(cluster).is_some_and(|told| told.phase == UpgradePhase::Snapshotting)
+    })
+    .await?;
+    let name = "demo-1.35.4-1.35.5-0";
+    let snapshots: Api<Snapshot> = Api::namespaced(site.admin.clone(), &site.users);
+    let made = snapshots.get(name).await?;
+    let owner = made.metadata.owner_references.iter().flatten().next();
+    ensure!(owner.map(|owner| &owner.uid) == cluster.metadata.uid.as_ref());
+    ensure!(made.spec.keep_until.is_some() && made.spec.cluster_name == "demo");
+
+    // Nobody backs it up here: what its process would say is written in its place.
+    let now = jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string();
+    let condition = |type_: &str, reason: &str| {
+        json!({ "type": type_, "status": "True", "reason": reason, "message": "",
+                "lastTransitionTime": now })
+    };
+    let status = json!({ "status": {
+        "name": "00000000000000001437-00000000000000000052-001795726800000", "taken": now,
+        "conditions": [condition("Ready", "SnapshotTaken"), condition("Verified", "SnapshotWhole")],
+    } });
+    let params = PatchParams::default();
+    snapshots
+        .patch_status(name, &params, &Patch::Merge(status))
+        .await?;
     site.wait("demo", |cluster| {
         let version = cluster.status.as_ref().and_then(|s| s.version.as_deref());
         version == Some("1.35.5")

@@ -138,7 +138,7 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         rest_what_failed(&mut parts, observed);
     }
     let is_settled = is_open && parts.iter().all(Part::is_settled);
-    parts.push(upgrade.part(valid, observed, is_settled));
+    parts.push(upgrade.part(valid, observed, is_settled, now));
     let mut plan = status::report(parts, in_place, facts, valid, observed, now);
     upgrade.report(&mut plan, observed, now);
     plan

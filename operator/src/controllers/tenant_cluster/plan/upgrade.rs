@@ -19,6 +19,7 @@ use crate::controllers::tenant_cluster::observed::{Etcd, Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 use crate::upgrades::finding::{Finding, Verdict, told};
+use crate::upgrades::snapshot;
 use crate::upgrades::versions::{self, Template, Wanted};
 
 mod back;
@@ -38,11 +39,19 @@ pub(super) enum Upgrade {
     None,
     /// It is not known yet what speaks against it.
     Asking(Wanted),
-    /// It is known: something does, or it may begin.
+    /// It is known: something does, or it may begin, once the status says what was found.
     Judged {
         wanted: Wanted,
         findings: Vec<Finding>,
         may_begin: bool,
+        is_told: bool,
+        snapshot: snapshot::State,
+    },
+    /// Nothing does, and a Snapshot is made, or waited for.
+    Snapshotting {
+        wanted: Wanted,
+        findings: Vec<Finding>,
+        snapshot: snapshot::State,
     },
     /// Its kube-apiservers serve the minor before.
     Emulating {
@@ -100,13 +109,30 @@ impl Upgrade {
         let Some(inside) = inside(observed) else {
             return Self::Asking(wanted);
         };
-        let findings = findings(&wanted, (valid, &inside), observed, settings, now);
+        let mut findings = findings(&wanted, (valid, &inside), observed, settings, now);
+        let snapshot = facts::snapshot(&wanted, observed, now);
+        if let snapshot::State::Unavailable(finding) = &snapshot {
+            findings.push(finding.clone());
+        }
         let stands = findings.iter().any(|f| f.verdict != Verdict::Warn);
         let may_begin = !stands || observed.cluster.spec.upgrade.guard == UpgradeGuard::Warn;
-        Self::Judged {
-            wanted,
-            findings,
-            may_begin,
+        let is_awaited = matches!(
+            snapshot,
+            snapshot::State::Absent | snapshot::State::Awaited(_)
+        );
+        match may_begin && is_awaited {
+            true => Self::Snapshotting {
+                wanted,
+                findings,
+                snapshot,
+            },
+            false => Self::Judged {
+                is_told: facts::is_told(&wanted, observed),
+                wanted,
+                findings,
+                may_begin,
+                snapshot,
+            },
         }
     }
 
@@ -115,6 +141,7 @@ impl Upgrade {
             Self::None => None,
             Self::Asking(wanted)
             | Self::Judged { wanted, .. }
+            | Self::Snapshotting { wanted, .. }
             | Self::Emulating { wanted, .. }
             | Self::Begun { wanted, .. }
             | Self::Failed { wanted, .. } => Some(wanted),
@@ -123,11 +150,11 @@ impl Upgrade {
 
     fn is_held(&self) -> bool {
         match self {
-            Self::Asking(_) => true,
-            Self::Judged { may_begin, .. } => !may_begin,
-            Self::None | Self::Emulating { .. } | Self::Begun { .. } | Self::Failed { .. } => {
-                false
-            }
+            Self::Asking(_) | Self::Snapshotting { .. } => true,
+            Self::Judged {
+                may_begin, is_told, ..
+            } => !(*may_begin && *is_told),
+            Self::None | Self::Emulating { .. } | Self::Begun { .. } | Self::Failed { .. } => false,
         }
     }
 
@@ -172,9 +199,24 @@ impl Upgrade {
     }
 
     /// Asks once all else is `settled`, and says what it waits for.
-    pub(super) fn part(&self, valid: &Validated, observed: &Observed, settled: bool) -> Part {
+    pub(super) fn part(
+        &self,
+        valid: &Validated,
+        observed: &Observed,
+        settled: bool,
+        now: Timestamp,
+    ) -> Part {
         let mut part = Part::new(PartName::Upgrade);
         match self {
+            Self::Snapshotting {
+                wanted,
+                snapshot: snapshot::State::Absent,
+                ..
+            } if settled => {
+                let snapshot = snapshot::object(wanted, &observed.cluster, now);
+                let snapshot = Box::new(snapshot);
+                part.actions.push(Action::AskForSnapshot { snapshot });
+            }
             Self::Asking(_)
             | Self::Emulating {
                 soak: Soak::Asking, ..
@@ -212,10 +254,33 @@ impl Upgrade {
         }
         match self {
             Self::Failed { wanted, back } if self.goes_back() => Some(back.told(wanted)),
+            Self::Snapshotting { wanted, .. } => Some(Waiting {
+                reason: Reason::UpgradeWaiting,
+                message: format!(
+                    "the upgrade from Kubernetes {} to {} begins once the Snapshot {} is in the backup and was read \
+                     again",
+                    wanted.from,
+                    wanted.to,
+                    snapshot::name(wanted, &observed.cluster)
+                ),
+            }),
+            Self::Judged {
+                wanted,
+                may_begin: true,
+                is_told: false,
+                ..
+            } => Some(Waiting {
+                reason: Reason::UpgradeWaiting,
+                message: format!(
+                    "the upgrade from Kubernetes {} to {} begins",
+                    wanted.from, wanted.to
+                ),
+            }),
             Self::Judged {
                 wanted,
                 findings,
                 may_begin: false,
+                ..
             } => {
                 let what = format!(
                     "the upgrade from Kubernetes {} to {} does not begin",

@@ -81,7 +81,10 @@ fn is_rolled_back(world: &World) {
     );
     assert_eq!(world.condition("Ready").0, "True");
     assert_eq!(world.condition("Degraded").0, "False");
-    assert_eq!(told.failed_version.as_deref(), Some(world.cluster.spec.version.as_str()));
+    assert_eq!(
+        told.failed_version.as_deref(),
+        Some(world.cluster.spec.version.as_str())
+    );
     assert_eq!(told.failed_retry, Some(world.cluster.spec.upgrade.retry));
 }
 
@@ -115,11 +118,17 @@ fn version_that_was_taken_back_is_not_tried_again_and_everything_else_goes_on() 
     let (writes, asked) = (world.writes, world.asked.len());
     later(&mut world, 600);
     world.settle();
-    assert_eq!((world.writes, world.asked.len()), (writes, asked), "it rests");
+    assert_eq!(
+        (world.writes, world.asked.len()),
+        (writes, asked),
+        "it rests"
+    );
     world.cluster.spec.control_plane.replicas = 2;
     world.cluster.metadata.generation = Some(7);
     world.objects.remove(&Key::new("Secret", NS, "apiserver"));
-    world.objects.remove(&Key::new("Deployment", NS, "control-plane"));
+    world
+        .objects
+        .remove(&Key::new("Deployment", NS, "control-plane"));
     world.settle();
     let deployment = &world.objects[&Key::new("Deployment", NS, "control-plane")];
     assert_eq!(deployment["spec"]["replicas"], 2);
@@ -163,7 +172,10 @@ fn version_that_is_set_back_afterwards_leaves_nothing() {
     ask_for(&mut world, "1.35.4");
     world.settle();
     assert_eq!(status(&world), None);
-    assert_eq!(world.objects.keys().collect::<Vec<_>>(), whole.objects.keys().collect::<Vec<_>>());
+    assert_eq!(
+        world.objects.keys().collect::<Vec<_>>(),
+        whole.objects.keys().collect::<Vec<_>>()
+    );
     assert_eq!(template(&world), template(&whole));
     assert_eq!(world.condition("Progressing").1, "AsDesired");
 }
@@ -202,7 +214,10 @@ fn image_that_is_not_there_takes_the_upgrade_back_after_some_tries() {
     world.fails = Some((of_the_patch, lacks_its_image()));
     ask_for(&mut world, "1.35.5");
     world.settle();
-    assert!(apiserver(&world).ends_with(":v1.35.5"), "a registry may be away for a while");
+    assert!(
+        apiserver(&world).ends_with(":v1.35.5"),
+        "a registry may be away for a while"
+    );
     later(&mut world, 6);
     world.settle();
     is_rolled_back(&world);
@@ -221,10 +236,15 @@ fn minor_that_fails_while_it_serves_the_one_before_goes_back_to_the_programs_bef
     ask_for_a_minor(&mut soaks);
     soaks.settle();
     assert_eq!(status(&soaks).unwrap().phase, UpgradePhase::Soaking);
-    soaks.fails = Some((of_the_minor, crashes()));
-    soaks.play_controllers();
+    // It is ready again and again.
+    let name = Key::new("Pod", NS, "control-plane-0");
+    soaks.pods.get_mut(&name).unwrap()["status"]["containerStatuses"] =
+        crashes()["containerStatuses"].clone();
     soaks.settle();
-    for (world, phase) in [(rolls, UpgradePhase::Rolling), (soaks, UpgradePhase::Soaking)] {
+    for (world, phase) in [
+        (rolls, UpgradePhase::Rolling),
+        (soaks, UpgradePhase::Soaking),
+    ] {
         is_rolled_back(&world);
         assert_eq!(template(&world), template(&whole));
         assert_eq!(status(&world).unwrap().failure.unwrap().phase, phase);
@@ -297,7 +317,10 @@ fn upgrade_that_is_to_be_held_stays_as_far_as_it_came_and_goes_on_once_nothing_f
     assert_eq!(world.condition("Progressing").1, "UpgradeFailed");
     assert_eq!(world.condition("Ready").0, "True");
     let told = status(&world).unwrap();
-    assert_eq!(told.failure.unwrap().reason, UpgradeFailureReason::CrashLooping);
+    assert_eq!(
+        told.failure.unwrap().reason,
+        UpgradeFailureReason::CrashLooping
+    );
     assert_eq!(told.failed_version, None);
     let writes = world.writes;
     later(&mut world, 600);
@@ -348,7 +371,10 @@ fn pods_that_are_not_known_have_not_failed() {
     world.fails = Some((of_the_patch, crashes()));
     ask_for(&mut world, "1.35.5");
     // It begins, and nobody has looked at what came of it.
-    world.reconcile(&mut usize::MAX.clone());
+    for _ in 0..2 {
+        world.reconcile(&mut usize::MAX.clone());
+    }
+    assert!(apiserver(&world).ends_with(":v1.35.5"));
     later(&mut world, 60);
     let mut observed = world.observe();
     observed.pods = None;
@@ -392,7 +418,12 @@ fn crash_or_erased_phase_while_an_upgrade_fails_ends_with_the_same_objects() {
                     }
                     later(&mut world, 11);
                 }
-                if let Some(told) = world.cluster.status.as_mut().and_then(|s| s.upgrade.as_mut()) {
+                if let Some(told) = world
+                    .cluster
+                    .status
+                    .as_mut()
+                    .and_then(|s| s.upgrade.as_mut())
+                {
                     match erase {
                         true => (told.phase, told.phase_since) = (UpgradePhase::default(), None),
                         // All that was known of it: then it fails once more.
@@ -402,7 +433,11 @@ fn crash_or_erased_phase_while_an_upgrade_fails_ends_with_the_same_objects() {
                 through(&mut world);
                 through(&mut world);
                 is_rolled_back(&world);
-                assert_eq!(template(&world), template(&whole), "{asked}: cut after {cut} writes");
+                assert_eq!(
+                    template(&world),
+                    template(&whole),
+                    "{asked}: cut after {cut} writes"
+                );
                 assert_eq!(
                     world.objects.keys().collect::<Vec<_>>(),
                     whole.objects.keys().collect::<Vec<_>>(),

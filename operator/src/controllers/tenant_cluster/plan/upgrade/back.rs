@@ -17,7 +17,7 @@ use crate::status::Waiting;
 use crate::upgrades::versions::{self, Wanted};
 
 /// An upgrade that is taken back, or was.
-pub(super) struct Back {
+pub(in super::super) struct Back {
     pub(super) failure: UpgradeFailure,
     /// What comes back serves the minor before, and is not the program before.
     emulates: bool,
@@ -36,17 +36,21 @@ impl Back {
         let status = observed.cluster.status.as_ref()?.upgrade.as_ref()?;
         let is_it = status.failed_version.as_deref() == Some(wanted.to.to_string().as_str())
             && status.failed_retry == Some(observed.cluster.spec.upgrade.retry);
-        let failure = status.failure.clone().filter(|_| is_it && wanted.is_of(status))?;
+        let failure = status
+            .failure
+            .clone()
+            .filter(|_| is_it && wanted.is_of(status))?;
         // What only the new minor has may be written already: the program before does not know it.
-        let emulates = failure.phase == UpgradePhase::Finalizing
-            && wanted.emulates(valid, Duration::MAX);
+        let emulates =
+            failure.phase == UpgradePhase::Finalizing && wanted.emulates(valid, Duration::MAX);
         let mut back = Self {
             failure,
             emulates,
             is_over: false,
         };
         let target = back.target(valid, wanted);
-        let [_, control_plane, controllers] = NamespacePlan::new(&target, observed, settings).progress;
+        let [_, control_plane, controllers] =
+            NamespacePlan::new(&target, observed, settings).progress;
         back.is_over = [control_plane, controllers] == [Progress::Current; 2];
         Some(back)
     }
@@ -69,7 +73,10 @@ impl Back {
     /// What is said while it is under way, and when it is over.
     pub(super) fn told(&self, wanted: &Wanted) -> Waiting {
         let what = match self.emulates {
-            true => format!("kube-apiservers of {} that serve 1.{}", wanted.to, wanted.from.minor),
+            true => format!(
+                "kube-apiservers of {} that serve 1.{}",
+                wanted.to, wanted.from.minor
+            ),
             false => format!("Kubernetes {}", wanted.from),
         };
         let why = &self.failure.message;
@@ -82,7 +89,10 @@ impl Back {
         };
         Waiting {
             reason,
-            message: format!("the upgrade to Kubernetes {} failed; {what} {runs}: {why}", wanted.to),
+            message: format!(
+                "the upgrade to Kubernetes {} failed; {what} {runs}: {why}",
+                wanted.to
+            ),
         }
     }
 }

@@ -18,8 +18,10 @@ use crate::controllers::tenant_cluster::observed::{Etcd, Observed, Tenant};
 use crate::controllers::tenant_cluster::plan::namespace::NamespacePlan;
 use crate::pod_failures;
 use crate::tenant_session::preflight::answers::Inside;
+use crate::upgrades;
 use crate::upgrades::checks::{self, Facts};
 use crate::upgrades::finding::Finding;
+use crate::upgrades::snapshot::State;
 use crate::upgrades::versions::{self, Wanted};
 
 /// Pods with a kube-apiserver.
@@ -131,6 +133,24 @@ pub(super) fn until_calm(observed: &Observed, now: Timestamp) -> Option<Duration
     }
     let since = Duration::try_from(now.duration_since(ready.last_transition_time.0));
     Some(calm.saturating_sub(since.unwrap_or_default()))
+}
+
+/// Whether the status says that nothing stands against it: since when it is wanted, and what was warned of, is written
+/// before anything changes.
+pub(super) fn is_told(wanted: &Wanted, observed: &Observed) -> bool {
+    let status = observed.cluster.status.as_ref();
+    let upgrade = status.and_then(|status| status.upgrade.as_ref());
+    upgrade.is_some_and(|told| wanted.is_of(told) && told.blockers.is_empty())
+}
+
+/// How it is about the Snapshot before it.
+pub(super) fn snapshot(wanted: &Wanted, observed: &Observed, now: Timestamp) -> State {
+    let cluster = &observed.cluster;
+    let status = cluster.status.as_ref().and_then(|s| s.upgrade.as_ref());
+    let since = status.filter(|status| wanted.is_of(status));
+    let since = since.and_then(|status| status.since.parse().ok());
+    let seen = observed.upgrade_snapshot.as_deref();
+    upgrades::snapshot::state(wanted, cluster, seen, since.unwrap_or(now), now)
 }
 
 /// How long new kube-apiservers are to serve the minor before.

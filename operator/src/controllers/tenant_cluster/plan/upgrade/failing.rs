@@ -19,7 +19,7 @@ use crate::upgrades::failure::{Failed, NewPods};
 use crate::upgrades::versions::Wanted;
 
 /// What is seen of an upgrade that has begun.
-pub(super) struct Watched {
+pub(in super::super) struct Watched {
     /// How far it is.
     pub(super) phase: UpgradePhase,
     /// Why it fails; none where it does not.
@@ -88,7 +88,9 @@ fn new_pods<'a>(
         (names::CONTROL_PLANE, control_plane),
         (names::CONTROLLERS, controllers),
     ];
-    let has_its_template = each.into_iter().filter(|(_, progress)| *progress != Progress::Behind);
+    let has_its_template = each
+        .into_iter()
+        .filter(|(_, progress)| *progress != Progress::Behind);
     let pods = |(component, _): (&'static str, _)| {
         let ns = observed.tenant_namespace();
         let live = observed.find("Deployment", &ns, component).there()?;
@@ -102,7 +104,13 @@ fn new_pods<'a>(
             pods: pods_of(observed, component).filter(is_new).collect(),
             wanted: usize::try_from(valid.replicas).unwrap_or(0),
             since,
-            deadline: observed.cluster.spec.upgrade.deadline.get().unwrap_or(LONGEST),
+            deadline: observed
+                .cluster
+                .spec
+                .upgrade
+                .deadline
+                .get()
+                .unwrap_or(LONGEST),
             etcd_answers: does_etcd_answer(valid, observed),
         })
     };
@@ -116,5 +124,7 @@ const LONGEST: Duration = Duration::from_hours(24);
 fn does_etcd_answer(valid: &Validated, observed: &Observed) -> bool {
     let ns = observed.tenant_namespace();
     let ready = observed.number("StatefulSet", &ns, names::ETCD, "/status/readyReplicas");
-    ready.or_absent(0).is_some_and(|ready| ready > i64::from(valid.etcd.replicas) / 2)
+    ready
+        .or_absent(0)
+        .is_some_and(|ready| ready > i64::from(valid.etcd.replicas) / 2)
 }

@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use api::tenant_cluster::{
-    UpgradeFailure, UpgradeFailurePolicy, UpgradePhase, UpgradeStatus,
-};
+use api::tenant_cluster::{UpgradeFailure, UpgradeFailurePolicy, UpgradePhase, UpgradeStatus};
 use api::{ConditionStatus, ConditionType, Reason};
 use jiff::Timestamp;
 use kit::events::Notice;
@@ -19,11 +17,12 @@ use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::plan::status::conditions;
 use crate::controllers::tenant_cluster::plan::types::Plan;
 use crate::upgrades::finding::{Check, Finding, Verdict, told};
+use crate::upgrades::snapshot::{self, State};
 use crate::upgrades::versions::Wanted;
 
 /// Pause between two looks at what speaks against one: nobody is woken when it is gone.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Pause before what failed is taken back: its status is written first.
+/// Pause before one begins, or is taken back: its status is written first.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 impl Upgrade {
@@ -53,8 +52,12 @@ impl Upgrade {
             Self::Judged {
                 findings,
                 may_begin,
+                snapshot,
                 ..
             } => {
+                if *snapshot == State::There {
+                    after.snapshot = Some(snapshot::name(wanted, &observed.cluster));
+                }
                 let of = |holds: bool| {
                     let holds =
                         move |f: &&Finding| (!may_begin && f.verdict != Verdict::Warn) == holds;
@@ -65,7 +68,24 @@ impl Upgrade {
                 (after.blockers, after.warnings) = (of(true), of(false));
                 plan.events
                     .extend(notice(&after, before.as_ref(), findings, *may_begin));
-                sooner(plan, (!may_begin).then(|| pause(findings, observed, now)));
+                let again = match may_begin {
+                    true => AT_ONCE,
+                    false => pause(findings, observed, now),
+                };
+                sooner(plan, Some(again));
+            }
+            Self::Snapshotting {
+                findings, snapshot, ..
+            } => {
+                enter(&mut after, UpgradePhase::Snapshotting, now);
+                forget_failure(&mut after);
+                (after.blockers, after.warnings) = (Vec::new(), told(findings.iter()));
+                after.snapshot = Some(snapshot::name(wanted, &observed.cluster));
+                let left = match snapshot {
+                    State::Awaited(left) => *left + Duration::from_secs(1),
+                    _ => PAUSE,
+                };
+                sooner(plan, Some(left.min(PAUSE)));
             }
             Self::Emulating { soak, watched, .. } => {
                 enter(&mut after, watched.phase, now);
