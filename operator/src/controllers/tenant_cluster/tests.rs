@@ -35,6 +35,8 @@ mod restoring;
 mod rollouts;
 mod unknown;
 mod upgrade_failures;
+mod upgrade_laws;
+mod upgrade_snapshots;
 mod upgrades;
 mod volume_loss;
 mod world;
