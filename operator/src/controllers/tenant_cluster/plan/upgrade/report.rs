@@ -52,6 +52,7 @@ impl Upgrade {
             Self::Judged {
                 findings,
                 may_begin,
+                is_told,
                 snapshot,
                 ..
             } => {
@@ -68,11 +69,12 @@ impl Upgrade {
                 (after.blockers, after.warnings) = (of(true), of(false));
                 plan.events
                     .extend(notice(&after, before.as_ref(), findings, *may_begin));
-                let again = match may_begin {
-                    true => AT_ONCE,
-                    false => pause(findings, observed, now),
+                let again = match (may_begin, is_told) {
+                    (true, true) => None,
+                    (true, false) => Some(AT_ONCE),
+                    (false, _) => Some(pause(findings, observed, now)),
                 };
-                sooner(plan, Some(again));
+                sooner(plan, again);
             }
             Self::Snapshotting {
                 findings, snapshot, ..
