@@ -127,7 +127,7 @@ impl Upgrade {
                 snapshot,
             },
             false => Self::Judged {
-                is_told: facts::is_told(&wanted, observed),
+                is_told: facts::is_told(&wanted, &findings, observed),
                 wanted,
                 findings,
                 may_begin,

@@ -135,12 +135,18 @@ pub(super) fn until_calm(observed: &Observed, now: Timestamp) -> Option<Duration
     Some(calm.saturating_sub(since.unwrap_or_default()))
 }
 
-/// Whether the status says that nothing stands against it: since when it is wanted, and what was warned of, is written
-/// before anything changes.
-pub(super) fn is_told(wanted: &Wanted, observed: &Observed) -> bool {
+/// Whether the status says that nothing stands against it, and of all that is warned of: that, and since when it is
+/// wanted, is written before anything changes.
+pub(super) fn is_told(wanted: &Wanted, findings: &[Finding], observed: &Observed) -> bool {
     let status = observed.cluster.status.as_ref();
     let upgrade = status.and_then(|status| status.upgrade.as_ref());
-    upgrade.is_some_and(|told| wanted.is_of(told) && told.blockers.is_empty())
+    upgrade.is_some_and(|told| {
+        let warns = |found: &Finding| {
+            let mut warnings = told.warnings.iter();
+            warnings.any(|warning| warning.check == found.check.as_str())
+        };
+        wanted.is_of(told) && told.blockers.is_empty() && findings.iter().all(warns)
+    })
 }
 
 /// How it is about the Snapshot before it.

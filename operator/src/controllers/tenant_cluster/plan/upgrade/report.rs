@@ -152,7 +152,9 @@ impl Watched {
         now: Timestamp,
     ) {
         sooner(plan, self.again);
-        let Some(failed) = &self.failed else {
+        // Once all programs have it nothing is left to fail.
+        let is_over = plan.status.version.as_deref() == Some(after.to.as_str());
+        let Some(failed) = self.failed.as_ref().filter(|_| !is_over) else {
             return forget_failure(after);
         };
         let same = |told: &UpgradeFailure| (told.reason, told.phase) == (failed.reason, self.phase);
