@@ -35,6 +35,7 @@ pub struct Upgrade {
     /// not begin. `Preferred`: it begins after ten minutes all the same, and says so. `Never`: none is taken. Default:
     /// `Required` for a minor where there is `spec.backup`, else `Preferred`. Example: `Required`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("enum" = ["Required", "Preferred", "Never"]))]
     pub snapshot: Option<UpgradeSnapshot>,
 
     /// How long the upgrade goes on without one more new pod of the control plane becoming ready before it has failed,

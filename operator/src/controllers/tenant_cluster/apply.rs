@@ -393,13 +393,15 @@ async fn act(
         Action::AskVolumes { volumes } => losses::ask(ctx, volumes, observed).await,
         Action::AskForRestore { restore } => {
             ctx.leadership.ensure().map_err(Error::Fence)?;
-            let _: Value = once::create(ctx, kinds::RESTORE, restore).await?;
+            let made = once::create::<Value>(ctx, kinds::RESTORE, restore).await;
+            made.map_err(|source| not_made(restore, source))?;
             observed.restores_asked.insert(restore.name.clone());
             applied.writes += 1;
         }
         Action::AskForSnapshot { snapshot } => {
             ctx.leadership.ensure().map_err(Error::Fence)?;
-            let made = once::create(ctx, kinds::SNAPSHOT, snapshot).await?;
+            let made = once::create(ctx, kinds::SNAPSHOT, snapshot).await;
+            let made = made.map_err(|source| not_made(snapshot, source))?;
             observed.upgrade_snapshot = Some(Arc::new(made));
             applied.writes += 1;
         }
@@ -452,6 +454,13 @@ async fn act(
         }
     }
     Ok(())
+}
+
+fn not_made(object: &Object, source: kube::Error) -> Error {
+    Error::Create {
+        key: object.key(),
+        source: Box::new(source),
+    }
 }
 
 async fn write_finalizers(

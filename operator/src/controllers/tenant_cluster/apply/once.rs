@@ -8,7 +8,6 @@ use kit_objects::object::Object;
 use kube::api::PostParams;
 use serde::de::DeserializeOwned;
 
-use super::Error;
 use crate::FIELD_MANAGER;
 use crate::context::Context;
 
@@ -17,22 +16,16 @@ pub(super) async fn create<T: DeserializeOwned>(
     ctx: &Context,
     kind: Kind,
     object: &Object,
-) -> Result<T, Error> {
-    let failed = |source| Error::Create {
-        key: object.key(),
-        source: Box::new(source),
-    };
-    let read = |value| serde_json::from_value(value).map_err(kube::Error::SerdeError);
+) -> Result<T, kube::Error> {
     let api = untyped::of(kind, &ctx.client, object.namespace.as_deref());
-    let asked = serde_json::from_value(object.value.clone());
-    let asked = asked.map_err(kube::Error::SerdeError).map_err(failed)?;
+    let asked = serde_json::from_value(object.value.clone()).map_err(kube::Error::SerdeError)?;
     let params = PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     };
     let made = match api.create(&params, &asked).await {
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(object.value.clone()),
-        made => made.and_then(|made| serde_json::to_value(made).map_err(kube::Error::SerdeError)),
+        Err(kube::Error::Api(status)) if status.code == 409 => object.value.clone(),
+        made => serde_json::to_value(made?).map_err(kube::Error::SerdeError)?,
     };
-    made.and_then(read).map_err(failed)
+    serde_json::from_value(made).map_err(kube::Error::SerdeError)
 }
