@@ -45,7 +45,10 @@ pub use status::{
     AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdReplacement,
     EtcdStatus, NetworkStatus, RolledOut, RolloutStatus, TenantClusterStatus,
 };
-pub use upgrade::{Upgrade, UpgradeFinding, UpgradeGuard, UpgradePhase, UpgradeStatus};
+pub use upgrade::{
+    Upgrade, UpgradeFailure, UpgradeFailurePolicy, UpgradeFailureReason, UpgradeFinding,
+    UpgradeGuard, UpgradePhase, UpgradeSnapshot, UpgradeStatus,
+};
 
 /// A Kubernetes cluster whose API server, etcd and controllers run as pods of the management
 /// cluster.

@@ -58,6 +58,8 @@ const FULL: &str =
 const DELTA: &str = "backup.delta is how much may be lost at most: at least 1s and at most 1h";
 const SOAK: &str = "upgrade.soak is how long new kube-apiservers serve the minor before: at most 24h, 0s for \
                     not at all";
+const DEADLINE: &str =
+    "upgrade.deadline is how long new pods have to become ready: at least 1m and at most 24h";
 const TYPE: &str = "endpoint.type cannot change: kubeconfigs and nodes hold the address; create a \
                     new tenant cluster";
 const HOST: &str = "endpoint.type NodePort needs endpoint.host: the address or DNS name under \
@@ -97,6 +99,8 @@ fn refused() -> Vec<Case> {
         create(backup(&json!({"delta": "0s"})), DELTA),
         create(backup(&json!({"delta": "61m"})), DELTA),
         create(tc(&json!({"upgrade": {"soak": "25h"}})), SOAK),
+        create(tc(&json!({"upgrade": {"deadline": "59s"}})), DEADLINE),
+        create(tc(&json!({"upgrade": {"deadline": "25h"}})), DEADLINE),
         create(named("a-", &json!({})), NAME),
         create(endpoint(&json!({"type": "NodePort"})), HOST),
         create(endpoint(&json!({"type": "NodePort", "host": ""})), HOST),

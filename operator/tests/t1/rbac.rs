@@ -45,7 +45,7 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 12] = [
+const UNSEEN: [(Where, &str, &str, &str); 13] = [
     (
         Where::Cluster,
         "get",
@@ -58,6 +58,12 @@ const UNSEEN: [(Where, &str, &str, &str); 12] = [
         "delete",
         "persistentvolumeclaims",
         "as above",
+    ),
+    (
+        Where::Cluster,
+        "create",
+        "covey.dev/snapshots",
+        "asked for before an upgrade where there is a backup: see `rollouts`, which does it as this user",
     ),
     (
         Where::TenantNamespace,

@@ -257,7 +257,7 @@ fn container(v: &Validated, settings: &Settings, addresses: &Addresses) -> Conta
         liveness_probe: Some(pod::probe("/livez", metrics, "HTTP", 10, 9)),
         resources: Some(pod::resources(&v.etcd.requests, &v.etcd.limits)),
         // Why it did not start is in the pod's status then: a member that has other data than the rest is replaced.
-        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+        termination_message_policy: pod::last_lines(),
         security_context: Some(pod::container_security()),
         volume_mounts: Some(vec![
             pod::mount(names::ETCD, names::SECRET_DIR, true),

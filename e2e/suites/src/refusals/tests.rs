@@ -140,7 +140,7 @@ const OF_CLUSTERS: Harmless = &[
     ("one of those that Covey builds", &["version"]),
     (
         "the schema bounds it, and only its own upgrade waits",
-        &["upgrade.soak"],
+        &["upgrade.deadline", "upgrade.retry", "upgrade.soak"],
     ),
     (
         "the schema bounds it, and only its own authority is another one; a few are made at most",
