@@ -1,14 +1,16 @@
 //! `etcd-agent backup`: from flags and files to the crate `backup`.
 //!
 //! Invariant: exit code 0 is done, 1 failed, 3 another backup of the same tenant cluster runs, 4 a
-//! restore that cannot be had; 2 is a wrong command line.
+//! restore that cannot be had, 5 one that is not what was backed up; 2 is a wrong command line.
 
 mod check;
 mod choose;
 mod clusters;
+mod compare;
 mod failure;
 mod identity;
 mod in_place;
+mod live;
 mod new_key;
 mod reading;
 mod report;
@@ -16,11 +18,11 @@ mod serve;
 mod store;
 
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use ::backup::engine::{self, Ended, Options, Progress};
-use ::backup::etcd::{Etcd, Tls};
 use ::backup::plan::Settings;
 use ::backup::plan::retention::Retention;
 use ::backup::reader;
@@ -33,9 +35,10 @@ use tokio::sync::{mpsc, watch};
 use self::choose::Choices;
 pub use self::failure::Failure;
 use self::failure::{ANOTHER, FAILED, read, say};
+use self::live::etcd_at;
 use self::reading::{find, reader};
 use self::store::AnyStore;
-use crate::args::backup::{BackupArgs, BackupCommand, RestoreArgs, RunArgs, VerifyArgs};
+use crate::args::backup::{BackupArgs, BackupCommand, BuildArgs, RestoreArgs, RunArgs, VerifyArgs};
 use crate::ids::Id;
 
 /// Questions that wait for an answer; more have to wait before they are heard.
@@ -86,20 +89,13 @@ pub async fn perform(command: BackupCommand) -> Result<(), Failure> {
         BackupCommand::Replay(args) => in_place::replay(&args).await,
         BackupCommand::Seal(args) => in_place::seal(&args),
         BackupCommand::Forget(args) => in_place::forget(&args),
+        BackupCommand::Compare(args) => compare::compare(&args).await,
     }
 }
 
 async fn back_up(args: RunArgs) -> Result<(), Failure> {
     let store = Arc::new(AnyStore::open(&args.store)?);
-    let tls = match &args.etcd_tls {
-        None => None,
-        Some(folder) => Some(Tls {
-            ca: read(&folder.join("ca.crt"))?,
-            certificate: read(&folder.join("tls.crt"))?,
-            key: read(&folder.join("tls.key"))?,
-        }),
-    };
-    let etcd = Etcd::new(&args.etcd, tls.as_ref())?;
+    let etcd = etcd_at(&args.etcd, args.etcd_tls.as_deref())?;
     let data = DataKey::read(&read(&args.keys.join("data-key"))?);
     let wrapped = WrappedKey::read(&read(&args.keys.join("wrapped-key"))?);
     let (Some(data), Some(wrapped)) = (data, wrapped) else {
@@ -204,6 +200,16 @@ async fn restore(args: RestoreArgs) -> Result<(), Failure> {
     if args.dry_run {
         return Ok(());
     }
+    let (programs, scratch, member) = of(args.build);
+    let built = restore::build(&reader, found, &programs, &scratch, &member).await?;
+    say(&format!(
+        "revision {}, {} of it replayed",
+        built.revision, built.replayed
+    ))
+}
+
+/// Programs, the folder for what is made on the way, and the member.
+fn of(args: BuildArgs) -> (Programs, PathBuf, Member) {
     let programs = Programs {
         etcd: args.programs.join("etcd"),
         etcdutl: args.programs.join("etcdutl"),
@@ -216,9 +222,5 @@ async fn restore(args: RestoreArgs) -> Result<(), Failure> {
         token: args.initial_cluster_token,
         bump: args.bump,
     };
-    let built = restore::build(&reader, found, &programs, &args.scratch, &member).await?;
-    say(&format!(
-        "revision {}, {} of it replayed",
-        built.revision, built.replayed
-    ))
+    (programs, args.scratch, member)
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::in_place::{FetchArgs, ForgetArgs, ReplayArgs, SealArgs};
+use super::in_place::{CompareArgs, FetchArgs, ForgetArgs, ReplayArgs, SealArgs};
 use super::reading::{AtArgs, ReadArgs, StoreArgs};
 use crate::ids::Id;
 
@@ -48,6 +48,9 @@ pub enum BackupCommand {
     Seal(SealArgs),
     /// Restores in place, at the end: removes what a member had before
     Forget(ForgetArgs),
+    /// Tests a restore, after `fetch`: replays what came after the full snapshot on an etcd that serves it, and compares
+    /// that with the etcd that is backed up
+    Compare(CompareArgs),
 }
 
 /// Flags of `etcd-agent backup check`.
@@ -236,6 +239,14 @@ pub struct RestoreArgs {
     /// Only says whether it can be had, and makes nothing
     #[arg(long, env = "COVEY_RESTORE_DRY_RUN")]
     pub dry_run: bool,
+    /// What is made
+    #[command(flatten)]
+    pub build: BuildArgs,
+}
+
+/// A member's data directory that is made, and with what.
+#[derive(Clone, Debug, Args)]
+pub struct BuildArgs {
     /// The data directory to make; it must not be there
     #[arg(long, env = "COVEY_ETCD_DATA_DIR", value_name = "DIR")]
     pub data_dir: PathBuf,

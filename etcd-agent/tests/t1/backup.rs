@@ -5,6 +5,7 @@
 
 mod asked;
 mod bucket;
+mod compared;
 mod faults;
 mod holes;
 mod identity;
