@@ -28,6 +28,7 @@ use ::backup::plan::retention::Retention;
 use ::backup::reader;
 use ::backup::restore;
 use ::backup::restore::programs::{Member, Programs};
+use ::backup::restore::survivors::{self, Base, Candidate};
 use backup_format::keys::{DataKey, Keys, WrappedKey};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -38,7 +39,9 @@ use self::failure::{ANOTHER, FAILED, read, say};
 use self::live::etcd_at;
 use self::reading::{find, reader};
 use self::store::AnyStore;
-use crate::args::backup::{BackupArgs, BackupCommand, BuildArgs, RestoreArgs, RunArgs, VerifyArgs};
+use crate::args::backup::{
+    BackupArgs, BackupCommand, BuildArgs, RestoreArgs, RunArgs, SalvageArgs, VerifyArgs,
+};
 use crate::ids::Id;
 
 /// Questions that wait for an answer; more have to wait before they are heard.
@@ -85,6 +88,7 @@ pub async fn perform(command: BackupCommand) -> Result<(), Failure> {
         BackupCommand::Clusters(args) => clusters::list(&args).await,
         BackupCommand::Identity(args) => identity::open(&args).await,
         BackupCommand::Restore(args) => restore(args).await,
+        BackupCommand::Salvage(args) => salvage(args).await,
         BackupCommand::Fetch(args) => in_place::fetch(&args).await,
         BackupCommand::Replay(args) => in_place::replay(&args).await,
         BackupCommand::Seal(args) => in_place::seal(&args),
@@ -223,4 +227,32 @@ fn of(args: BuildArgs) -> (Programs, PathBuf, Member) {
         bump: args.bump,
     };
     (programs, args.scratch, member)
+}
+
+async fn salvage(args: SalvageArgs) -> Result<(), Failure> {
+    let store = AnyStore::open(&args.read.store)?;
+    let reader = reader(&store, &args.read)?;
+    let (programs, scratch, member) = of(args.build);
+    let made = survivors::salvage(&reader, &args.survivors, &programs, &scratch, &member).await?;
+    for (survivor, candidate) in args.survivors.iter().zip(&made.candidates) {
+        let survivor = survivor.display();
+        say(&match candidate {
+            Candidate::Reaches { own, whole } => format!(
+                "{survivor}: revision {own}, and {whole} with what the backup has beyond it"
+            ),
+            Candidate::Unusable(why) => format!("{survivor}: not used: {why}"),
+        })?;
+    }
+    say(&match made.backup {
+        Some(revision) => format!("the backup alone: revision {revision}"),
+        None => "the backup alone cannot be restored".to_owned(),
+    })?;
+    let of = match made.base {
+        Base::Backup => "the backup".to_owned(),
+        Base::Survivor(number) => match args.survivors.get(number) {
+            Some(survivor) => survivor.display().to_string(),
+            None => format!("directory {number}"),
+        },
+    };
+    say(&format!("made of {of}: revision {}", made.revision))
 }

@@ -12,6 +12,7 @@ pub mod compare;
 pub mod outcome;
 pub mod programs;
 mod replay;
+pub mod survivors;
 
 use std::path::Path;
 

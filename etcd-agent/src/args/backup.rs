@@ -40,6 +40,9 @@ pub enum BackupCommand {
     Identity(IdentityArgs),
     /// Makes an etcd's data directory as it was at a time or revision
     Restore(RestoreArgs),
+    /// Makes an etcd's data directory of what goes furthest: data directories that are left of members, with what the
+    /// backup has beyond each, or the backup alone
+    Salvage(SalvageArgs),
     /// Restores in place, 1: fetches the full snapshot for `etcdutl snapshot restore`, and makes room on the volume
     Fetch(FetchArgs),
     /// Restores in place, 2: replays what came after it on an etcd that serves it, and takes a snapshot of that
@@ -276,4 +279,19 @@ pub struct BuildArgs {
     /// How much revisions are raised: more than what was ever told beyond the backup
     #[arg(long, env = "COVEY_RESTORE_BUMP", value_name = "N")]
     pub bump: u64,
+}
+
+/// Flags of `etcd-agent backup salvage`.
+#[derive(Clone, Debug, Args)]
+pub struct SalvageArgs {
+    /// What is read
+    #[command(flatten)]
+    pub read: ReadArgs,
+    /// A data directory that is left of a member; may be given several times. It is only read
+    #[arg(long = "survivor", value_name = "DIR", required = true)]
+    #[arg(env = "COVEY_RESTORE_SURVIVORS", value_delimiter = ',')]
+    pub survivors: Vec<PathBuf>,
+    /// What is made
+    #[command(flatten)]
+    pub build: BuildArgs,
 }

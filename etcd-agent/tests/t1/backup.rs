@@ -13,4 +13,5 @@ mod in_place;
 mod killed;
 mod restored;
 mod support;
+mod survivors;
 mod writers;

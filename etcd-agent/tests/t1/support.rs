@@ -11,6 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use lab::programs::Program;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use testkit::process::{Process, Workdir};
 use testkit::programs::reference_or_skip;
@@ -327,7 +328,14 @@ impl Member {
         self.end();
     }
 
-    /// The same, for who keeps what is left of it.
+    /// Ends it in order, so that all that it was told is on its volume. One that is killed has noted what was agreed upon
+    /// until a moment before.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        self.process.signal(Signal::TERM)?;
+        self.process.ended(PATIENCE).await.map(drop)
+    }
+
+    /// As [`Self::kill`], for who keeps what is left of it.
     pub(crate) fn end(&mut self) {
         self.process.kill();
     }
