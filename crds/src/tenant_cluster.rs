@@ -32,7 +32,7 @@ pub use addons::{
 pub use audit::{Audit, AuditLevel, AuditLog, AuditResources, AuditRule, AuditWebhook};
 pub use authentication::{Authentication, Issuer};
 pub use authorization::{Authorization, AuthorizationWebhook};
-pub use backup::{Backup, BackupStatus, OnVolumeLoss, RestoreProgress, Retention};
+pub use backup::{Backup, BackupStatus, OnVolumeLoss, RestoreProgress, RestoreTest, Retention};
 pub use etcd::{Bootstrap, Etcd, Storage};
 pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;

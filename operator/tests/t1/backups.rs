@@ -34,6 +34,8 @@ use crate::support::pools::said;
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
+mod restore_test;
+
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
@@ -400,6 +402,8 @@ async fn etcd_is_backed_up_to_a_bucket_and_the_recovery_key_opens_it() -> Result
         .patch_status("demo", &params, &known)
         .await?;
     restore(&site).await?;
+
+    restore_test::is_carried_out(&site, &operator, &etcd, (&ns, folder.path())).await?;
 
     // With the bucket and the recovery key alone it can be read.
     let recovery_file = folder.path().join("recovery");

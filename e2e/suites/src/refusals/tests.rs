@@ -18,6 +18,10 @@ const OF_CLUSTERS: Harmless = &[
         &["backup.delta", "backup.full", "backup.target"],
     ),
     (
+        "once a day at most, and two at a time of all tenant clusters",
+        &["backup.restoreTest"],
+    ),
+    (
         "the schema bounds how many snapshots are kept, and they take room of the target alone",
         &[
             "backup.retention.days",
