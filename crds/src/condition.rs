@@ -38,6 +38,8 @@ pub enum ConditionType {
     KubeProxyReady,
     /// The network between pods is there, where Covey makes it.
     NetworkReady,
+    /// The overlay among nodes runs on them, where it is wanted, and no two sites lack a way to each other.
+    OverlayReady,
     /// The API server reaches nodes and pods.
     KonnectivityReady,
     /// The cloud controller manager runs, where it is wanted.
@@ -97,6 +99,7 @@ impl ConditionType {
             Self::CoreDNSReady => "CoreDNSReady",
             Self::KubeProxyReady => "KubeProxyReady",
             Self::NetworkReady => "NetworkReady",
+            Self::OverlayReady => "OverlayReady",
             Self::KonnectivityReady => "KonnectivityReady",
             Self::CloudControllerReady => "CloudControllerReady",
             Self::CSIReady => "CSIReady",

@@ -24,6 +24,12 @@ const NOT_DIALLED: &str = "address is the operator's own machine, its link, a gr
 const NODE_ADDRESS: &str = r"self.matches('^((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])[.]){3}(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])$') || self.matches('^[0-9A-Fa-f]{0,4}(:[0-9A-Fa-f]{0,4}){2,7}$')";
 const NODE_ADDRESS_FORM: &str = "nodeAddress is no IP address: write one that the machine itself has, as ip addr shows it there, such as 10.0.0.10";
 const NOT_A_NODES: &str = "nodeAddress is loopback, link-local, a group or a cloud's metadata, at which no node is reached: write one that the machine itself has, as ip addr shows it there, such as 10.0.0.10";
+/// IP address and port, as a socket address is written.
+const OVERLAY_ENDPOINT: &str = r"self.matches('^(((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])[.]){3}(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])|\\[[0-9A-Fa-f]{0,4}(:[0-9A-Fa-f]{0,4}){2,7}\\]):(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})$')";
+const OVERLAY_ENDPOINT_FORM: &str = "overlayEndpoint is no IP address with a port: write 203.0.113.20:51820 or [2001:db8::20]:51820; names are not taken";
+/// By their text. Nodes of the tenant cluster dial it, never the operator: what they reach, pods on them do, too.
+const OVERLAY_DIALLED: &str = r"!self.matches('(?i)^(0[.]|127[.]|169[.]254[.]|22[4-9][.]|2[345][0-9][.]|168[.]63[.]129[.]16:|100[.]100[.]100[.]200:|\\[([0:]+:0*1?\\]|[0:]+:ffff:|fe[89ab][0-9a-f]:|ff[0-9a-f]{2}:|fd00:ec2:))')";
+const OVERLAY_NOT_DIALLED: &str = "overlayEndpoint is loopback, link-local, a group or a cloud's metadata, at which no other node reaches it: write the address and port at which nodes of other sites do";
 const KEYS: &str = r"self.all(key, key.matches('^(ssh-ed25519|ecdsa-sha2-nistp(256|384|521)) AAAA[A-Za-z0-9+/]+={0,2}( [^\n]*)?$'))";
 const KEYS_FORM: &str = "each of hostKeys is a line as /etc/ssh/ssh_host_ed25519_key.pub of the machine has it, \"ssh-ed25519 AAAA…\" or \"ecdsa-sha2-nistp256 AAAA…\", without the name of the machine in front; keys of other kinds are not taken";
 
@@ -79,6 +85,17 @@ pub struct HostSpec {
         validation = Rule::new(DIALLED).message(NOT_A_NODES)
     )]
     pub node_address: Option<String>,
+
+    /// IP address and UDP port at which nodes of other sites reach the machine in the overlay, also through an address
+    /// translation that forwards the port (to 51820 of the machine). At least one node of each pair of sites needs
+    /// one. Default: none, it begins. Example: `203.0.113.20:51820`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    #[x_kube(
+        validation = Rule::new(OVERLAY_ENDPOINT).message(OVERLAY_ENDPOINT_FORM),
+        validation = Rule::new(OVERLAY_DIALLED).message(OVERLAY_NOT_DIALLED)
+    )]
+    pub overlay_endpoint: Option<String>,
 
     /// Port of the SSH server, 1 to 65535. Default: 22. Example: 2222.
     #[serde(default = "default_port")]

@@ -27,7 +27,8 @@ mod upgrade;
 pub use crate::taints::PodToleration;
 pub use addons::{
     Addon, Addons, Autoscaler, AutoscalerLimits, CloudController, Cni, CniType, CoreDns, Csi,
-    ForwardedZone, KubeProxy, KubeProxyMode, LoadBalancerLimits, LoadBalancers, StorageLimits,
+    ForwardedZone, KubeProxy, KubeProxyMode, LoadBalancerLimits, LoadBalancers, Overlay,
+    StorageLimits,
 };
 pub use audit::{Audit, AuditLevel, AuditLog, AuditResources, AuditRule, AuditWebhook};
 pub use authentication::{Authentication, Issuer};

@@ -47,6 +47,16 @@ fn storage(value: &Value) -> Value {
     tc(&json!({"etcd": {"storage": value}}))
 }
 
+fn overlay(value: &Value) -> Value {
+    tc(&json!({"addons": {"overlay": value}}))
+}
+
+const OVERLAY_RANGE: &str = "the overlay has no addresses: set spec.addons.overlay.cidr to a range that nothing at \
+                             the nodes' sites uses, such as 198.18.0.0/16";
+const OVERLAY_STAYS: &str = "cidr of an overlay that is on cannot change, because nodes have addresses of it; switch \
+                             spec.addons.overlay.enabled off, wait until the DaemonSet covey-overlay is gone, and switch \
+                             it on with the other range";
+
 fn backup(value: &Value) -> Value {
     let mut backup = value.clone();
     backup["target"] = json!("main");
@@ -94,6 +104,12 @@ fn refused() -> Vec<Case> {
         create(named(&"n".repeat(47), &json!({})), NAME_LENGTH),
         create(named("a.b", &json!({})), NAME),
         create(named("1a", &json!({})), NAME),
+        create(overlay(&json!({"enabled": true})), OVERLAY_RANGE),
+        change(
+            overlay(&json!({"enabled": true, "cidr": "198.18.0.0/16"})),
+            overlay(&json!({"enabled": true, "cidr": "198.19.0.0/16"})),
+            OVERLAY_STAYS,
+        ),
         create(backup(&json!({"full": "59m"})), FULL),
         create(backup(&json!({"full": "721h"})), FULL),
         create(backup(&json!({"delta": "0s"})), DELTA),

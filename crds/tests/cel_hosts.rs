@@ -31,6 +31,10 @@ const NOT_A_NODES: &str = "nodeAddress is loopback, link-local, a group or a clo
                            10.0.0.10";
 const ROOT: &str = "the user is not root, and only root can make the machine a node: set escalation to Sudo, and \
                     let sudo ask that user for no password";
+const OVERLAY_FORM: &str = "overlayEndpoint is no IP address with a port: write 203.0.113.20:51820 or \
+                            [2001:db8::20]:51820; names are not taken";
+const OVERLAY_NOT_DIALLED: &str = "overlayEndpoint is loopback, link-local, a group or a cloud's metadata, at which no \
+                                   other node reaches it: write the address and port at which nodes of other sites do";
 const ADOPT: &str = "adopt is not available yet: leave it out, and let the machine join anew";
 
 fn host_named(name: &str, change: &Value) -> Value {
@@ -110,6 +114,39 @@ fn a_wrong_host_is_refused_with_one_sentence_and_every_rule_is_tested() {
     ] {
         cases.push(create(at(address), FORM));
     }
+    for endpoint in [
+        "203.0.113.20",
+        "203.0.113.20:0",
+        "203.0.113.20:65536",
+        "203.0.113.20:051820",
+        "203.0.113.256:51820",
+        "2001:db8::20:51820",
+        "[2001:db8::20]",
+        "edge-1.example.com:51820",
+        "203.0.113.20:51820 ",
+        "203.0.113.20:51820,x",
+    ] {
+        let new = host(&json!({ "overlayEndpoint": endpoint }));
+        cases.push(create(new, OVERLAY_FORM));
+    }
+    for endpoint in [
+        "127.0.0.1:51820",
+        "0.0.0.0:51820",
+        "169.254.169.254:80",
+        "168.63.129.16:80",
+        "100.100.100.200:80",
+        "224.0.0.1:51820",
+        "255.255.255.255:51820",
+        "[::1]:51820",
+        "[::]:51820",
+        "[::ffff:7f00:1]:51820",
+        "[fe80::1]:51820",
+        "[FF02::1]:51820",
+        "[fd00:ec2::254]:80",
+    ] {
+        let new = host(&json!({ "overlayEndpoint": endpoint }));
+        cases.push(create(new, OVERLAY_NOT_DIALLED));
+    }
     for address in [
         "127.0.0.1",
         "127.9.9.9",
@@ -157,6 +194,15 @@ fn a_right_host_is_let_through() {
         through(&json!({})),
         through(&json!({"port": 443})),
     ];
+    for endpoint in [
+        "203.0.113.20:51820",
+        "10.0.0.20:1",
+        "22.4.0.1:65535",
+        "[2001:db8::20]:51820",
+        "[fd00:1::20]:51820",
+    ] {
+        right.push(host(&json!({ "overlayEndpoint": endpoint })));
+    }
     for address in [
         "192.0.2.10",
         "10.0.0.1",

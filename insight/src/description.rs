@@ -240,8 +240,13 @@ fn addons(cluster: &TenantCluster, conditions: &[Condition]) -> Part {
             ConditionType::AutoscalerReady,
         ),
     ];
+    // Of sites that few have nothing is said where there is none.
+    let overlay = ("overlay", true, ConditionType::OverlayReady);
+    let all = all
+        .into_iter()
+        .chain(addons.overlay.enabled.then_some(overlay));
     let mut worst = State::Ok;
-    let words = all.into_iter().map(|(name, is_on, type_)| {
+    let words = all.map(|(name, is_on, type_)| {
         let condition = find(conditions, type_);
         if !is_on {
             return format!("{name} off");

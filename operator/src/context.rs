@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use api::machine_addresses::{PublishedAddresses, RemoteMachine};
 use api::tenant_cluster::NetworkStatus;
-use api::{ConditionStatus, ConditionType, NodePool, Reason, TenantCluster, TenantQuota};
+use api::{ConditionStatus, ConditionType, Machine, NodePool, Reason, TenantCluster, TenantQuota};
 use kit::lease::Leadership;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
 use providers::Providers;
 use tenant_cp::Settings;
 use tenant_cp::amounts::Amounts;
-use tenant_cp::network::claims;
 use tenant_cp::network::reservations::Reservations;
+use tenant_cp::network::{claims, overlay};
 use tenant_cp::problem::Problem;
 use tenant_cp::quota::exceeded::bounds;
 use tenant_cp::quota::grants::{Claim, Grants};
@@ -29,6 +29,8 @@ use crate::etcd_space::looks::EtcdLooks;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::KubeVirtRelease;
 use crate::orphans::Orphans;
+use crate::overlay::allotments::{Allotment, Allotments};
+use crate::overlay::members::{self, Overlay};
 use crate::publications::Publications;
 use crate::reserved_ranges::ReservedRanges;
 use crate::rollouts::queue::RolloutQueue;
@@ -104,6 +106,8 @@ pub struct Context {
     pub templates: String,
     /// Ranges decided in this process: the store may not show them yet.
     pub reservations: Mutex<Reservations>,
+    /// Addresses in overlays that Machines were given in this process.
+    pub allotments: Mutex<Allotments>,
     /// What quotas let tenant clusters and node pools take.
     pub grants: Mutex<Grants>,
     /// How tenants are reached.
@@ -165,6 +169,25 @@ impl Context {
         let clusters = self.stores.clusters.state();
         let settings = self.reserved_ranges.settings();
         reservations.decide(cluster, &clusters, &settings.network, fresh)
+    }
+
+    /// What a Machine may have in the overlay of its tenant cluster, decided by one reconcile at a time, so that
+    /// no two get the same address; none where there is no overlay.
+    pub fn decide_overlay(&self, cluster: &TenantCluster, machine: &Machine) -> Option<Allotment> {
+        let range = overlay::range(&cluster.spec.addons)?;
+        let all = &self.allotments;
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(all.decide(machine, &self.stores.machines.state(), &range))
+    }
+
+    /// The overlay of a tenant cluster; none where it has none.
+    #[must_use]
+    pub fn overlay_of(&self, cluster: &TenantCluster) -> Option<Overlay> {
+        let range = overlay::range(&cluster.spec.addons)?;
+        let uid = cluster.metadata.uid.as_deref()?;
+        let stores = &self.stores;
+        let (machines, hosts) = (stores.machines.state(), stores.hosts.state());
+        Some(members::overlay(uid, &machines, &hosts, &range))
     }
 
     /// What a TenantCluster is to be told whose ranges an older one has, too.

@@ -45,6 +45,7 @@ pub mod host_sessions;
 pub mod kubevirt_release;
 pub mod manager;
 pub mod orphans;
+pub mod overlay;
 pub mod parts;
 pub mod pod_failures;
 pub mod print;

@@ -189,6 +189,7 @@ impl Manager {
             templates: revision::templates(&settings),
             secrets: SecretWatches::new(client.clone(), triggers.clusters.clone()),
             reservations: Mutex::default(),
+            allotments: Mutex::default(),
             grants: Mutex::default(),
             etcd_looks: EtcdLooks::new(leadership.clone(), triggers.clusters.clone()),
             tenants: Registry::new(

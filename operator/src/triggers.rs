@@ -11,13 +11,17 @@ use api::{
     BackupTarget, Host, Machine, MachineAddresses, NodePool, Reason, Restore, Snapshot,
     TenantCluster, TenantClusterStatus, TenantQuota, names,
 };
+use ipnet::IpNet;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use provider_static::life::choose::is_of;
+use tenant_cp::network;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::orphans::TenantNamespace;
 use crate::stores::Stores;
+
+mod overlay;
 
 /// The senders. Sending fails only once the controllers have ended, and then nobody needs waking.
 pub struct Triggers {
@@ -47,6 +51,8 @@ pub struct Triggers {
     seen: Mutex<HashMap<ObjectRef<TenantCluster>, Facts>>,
     /// Which TenantClusters, by UID, were last seen to have workers.
     with_workers: Mutex<HashMap<String, bool>>,
+    /// What overlays were last told of Machines and Hosts, by UID; of those of which they are told anything.
+    members: Mutex<HashMap<String, String>>,
 }
 
 /// The receivers, for the controllers.
@@ -104,6 +110,7 @@ impl Triggers {
             namespaces,
             seen: Mutex::default(),
             with_workers: Mutex::default(),
+            members: Mutex::default(),
         };
         let triggered = Triggered {
             clusters: triggered_clusters,
@@ -184,6 +191,7 @@ impl Triggers {
     /// Machines to which it makes a difference.
     pub fn on_host(&self, stores: &Stores, host: &Host, there: bool) {
         self.on_inventory(stores, host);
+        self.on_endpoint(stores, host, there);
         if there {
             let _ = self.hosts.send(ObjectRef::from_obj(host));
             return;
@@ -294,6 +302,7 @@ impl Triggers {
         }
         let pool = ObjectRef::new(&machine.spec.pool_name).within(&namespace);
         let _ = self.changed_pools.send(pool);
+        self.on_member(stores, machine, there);
         if machine.spec.provider.static_.is_some() {
             let uid = machine.uid().unwrap_or_default();
             for host in stores.hosts.state() {
@@ -365,6 +374,8 @@ struct Facts {
     answers: bool,
     version: Option<String>,
     autoscaler: bool,
+    /// Addresses of its nodes in the overlay.
+    overlay: Option<IpNet>,
     backup: bool,
     /// UID of the Restore that holds it, and whether that is about to be over.
     restore: Option<(String, bool, bool)>,
@@ -382,6 +393,7 @@ impl Facts {
                 .is_some(),
             version: status.and_then(|s| s.version.clone()),
             autoscaler: cluster.spec.addons.autoscaler.enabled,
+            overlay: network::overlay::range(&cluster.spec.addons),
             backup: cluster.spec.backup.is_some(),
             restore: status
                 .and_then(|status| status.restore.as_ref())
@@ -395,106 +407,10 @@ impl Facts {
     /// Whether Machines have to be reconciled after `before`: an outage that begins costs none of
     /// them a reconcile.
     fn matter_to_machines(&self, before: &Self) -> bool {
-        let rest = |facts: &Self| (facts.uid.clone(), facts.going, facts.paused);
+        let rest = |facts: &Self| (facts.uid.clone(), facts.going, facts.paused, facts.overlay);
         self.answers && !before.answers || rest(self) != rest(before)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use kube::runtime::watcher;
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn outage_that_begins_costs_no_machine_a_reconcile_and_its_end_does() {
-        let up = Facts {
-            uid: Some("a".into()),
-            answers: true,
-            ..Facts::default()
-        };
-        let down = Facts {
-            answers: false,
-            ..up.clone()
-        };
-        let newer = Facts {
-            version: Some("1.36.3".into()),
-            ..up.clone()
-        };
-        let another = Facts {
-            uid: Some("b".into()),
-            ..up.clone()
-        };
-        assert!(!down.matter_to_machines(&up) && up.matter_to_machines(&down));
-        assert!(!newer.matter_to_machines(&up) && another.matter_to_machines(&up));
-    }
-
-    fn machine(namespace: &str, name: &str, node: Option<&str>) -> Machine {
-        serde_json::from_value(json!({
-            "apiVersion": "covey.dev/v1alpha1", "kind": "Machine",
-            "metadata": {"name": name, "namespace": namespace, "uid": name},
-            "spec": {"clusterName": "demo", "clusterUID": "tc", "poolName": "w", "version": "1.35.4",
-                "provider": {"static": {}}},
-            "status": {"nodeName": node},
-        }))
-        .unwrap()
-    }
-
-    fn host(claim: Option<&str>) -> Host {
-        let claim = claim
-            .map(|name| json!({"machineName": name, "machineUID": name, "tenantClusterUID": "tc"}));
-        serde_json::from_value(json!({
-            "apiVersion": "covey.dev/v1alpha1", "kind": "Host",
-            "metadata": {"name": "a", "namespace": "team-a"},
-            "spec": {"address": "192.0.2.10", "user": "root", "sshKeySecretName": "ssh", "hostKeys": ["x"]},
-            "status": {"claim": claim},
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn host_wakes_the_machine_that_has_it_and_one_that_nobody_has_those_that_wait() {
-        let (stores, mut writers) = Stores::new();
-        for machine in [
-            machine("team-a", "waits", None),
-            machine("team-a", "joined", Some("joined")),
-            machine("team-b", "elsewhere", None),
-        ] {
-            let applied = watcher::Event::Apply(machine);
-            writers.machines.apply_watcher_event(&applied);
-        }
-        let woken = |host: &Host, there| {
-            let (triggers, mut triggered) = Triggers::new();
-            triggers.on_host(&stores, host, there);
-            let next = || triggered.machines.try_recv().ok();
-            std::iter::from_fn(next)
-                .map(|machine| machine.name)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(woken(&host(Some("joined")), true), ["joined"]);
-        assert_eq!(woken(&host(Some("joined")), false), ["joined"]);
-        assert_eq!(woken(&host(None), true), ["waits"]);
-    }
-
-    #[test]
-    fn tenant_cluster_that_is_gone_wakes_the_hosts_of_its_namespace_and_one_that_changes_does_not()
-    {
-        let (stores, mut writers) = Stores::new();
-        let applied = watcher::Event::Apply(host(None));
-        writers.hosts.apply_watcher_event(&applied);
-        let woken = |namespace: &str, there| {
-            let (triggers, mut triggered) = Triggers::new();
-            let cluster = serde_json::from_value(json!({
-                "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster",
-                "metadata": { "name": "demo", "namespace": namespace, "uid": "tc" },
-                "spec": { "version": "1.35.4" },
-            }));
-            triggers.on_cluster(&stores, &cluster.unwrap(), there);
-            triggered.hosts.try_recv().ok().map(|host| host.name)
-        };
-        assert_eq!(woken("team-a", false).as_deref(), Some("a"));
-        assert_eq!(woken("team-b", false), None);
-        assert_eq!(woken("team-a", true), None);
-    }
-}
+mod tests;

@@ -18,4 +18,5 @@ pub mod flannel;
 pub mod konnectivity;
 pub mod kube_proxy;
 mod manifest;
+pub mod overlay;
 pub mod registry;

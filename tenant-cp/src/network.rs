@@ -22,6 +22,7 @@ pub mod addresses;
 pub mod claims;
 pub mod metadata;
 pub(crate) mod node_ranges;
+pub mod overlay;
 pub mod pools;
 pub mod ranges;
 pub mod reservations;
@@ -79,6 +80,8 @@ pub fn decide<T: Borrow<TenantCluster>>(
     }
 
     let mut taken: Vec<IpNet> = mine.iter().map(|(_, range)| *range).collect();
+    // Nodes have addresses there; that other tenant clusters' do, too, is nothing to this one.
+    taken.extend(overlay::range(&tc.spec.addons));
     for other in others
         .iter()
         .map(Borrow::borrow)

@@ -155,6 +155,12 @@ pub struct AddonImages {
     /// Registry of that where `registry` is `registry.k8s.io`, which does not have it.
     /// Default: `ghcr.io`.
     pub etcd_agent_registry: String,
+    /// The overlay among nodes, on the nodes. Default: `covey-dev/link-node:` and the version of the
+    /// operator.
+    pub link_node: String,
+    /// Registry of that where `registry` is `registry.k8s.io`, which does not have it.
+    /// Default: `ghcr.io`.
+    pub link_node_registry: String,
     /// The stock Cluster Autoscaler, by the minor of the tenant cluster (`1.35`). A minor that is left
     /// out has its default: `autoscaling/cluster-autoscaler:` with `v1.34.4`, `v1.35.1` or `v1.36.1`.
     pub cluster_autoscaler: BTreeMap<String, String>,
@@ -363,6 +369,8 @@ impl Default for AddonImages {
             autoscaler_registry: "ghcr.io".to_owned(),
             etcd_agent: concat!("covey-dev/etcd-agent:", env!("CARGO_PKG_VERSION")).to_owned(),
             etcd_agent_registry: "ghcr.io".to_owned(),
+            link_node: concat!("covey-dev/link-node:", env!("CARGO_PKG_VERSION")).to_owned(),
+            link_node_registry: "ghcr.io".to_owned(),
             cluster_autoscaler: CLUSTER_AUTOSCALERS
                 .map(|(minor, image)| (format!("1.{minor}"), image.to_owned()))
                 .into(),

@@ -25,6 +25,7 @@ mod features;
 pub(crate) mod limits;
 mod load_balancers;
 mod nodes;
+mod overlay;
 mod pod_metadata;
 mod pod_security;
 mod policy;

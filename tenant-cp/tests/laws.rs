@@ -5,12 +5,16 @@ mod fixtures;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::tenant_cluster::EndpointType;
-use fixtures::{TRUST, addresses, any_addresses, limits, minimal, objects, offer, validated};
+use fixtures::{
+    TRUST, addresses, any_addresses, limits, minimal, objects, offer, validated, with_overlay,
+};
 use kit_objects::object::Object;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tenant_cp::{
-    Addresses, Settings, Validated, certificates,
+    Addresses, Settings, Validated,
+    addons::registry,
+    certificates,
     desired::bootstrap::{
         kinds::{KINDS, WATCHED},
         rbac::is_privileged,
@@ -329,13 +333,15 @@ fn operator_may_write_exactly_what_gives_nobody_rights() {
     let mut v = minimal();
     v.storage = Some(offer());
     v.autoscaler = Some(limits());
+    v.addons.overlay = with_overlay();
     v.endpoint.type_ = EndpointType::LoadBalancer;
     v.endpoint.konnectivity_port = Some(8132);
     let settings = Settings {
         storage: offer(),
         ..Settings::default()
     };
-    let objects = tenant_objects::wanted(&v, &settings, &addresses("x"), TRUST);
+    let mut objects = tenant_objects::wanted(&v, &settings, &addresses("x"), TRUST);
+    objects.extend(registry::members(&v, &BTreeMap::new()));
     let role = find(&objects, "ClusterRole", "covey:operator");
     let mut granted = BTreeSet::new();
     for rule in role["rules"].as_array().unwrap() {
@@ -381,9 +387,13 @@ fn operator_may_write_exactly_what_gives_nobody_rights() {
         .map(|object| (resource(object), object.name.clone()))
         .collect();
     assert_eq!(granted, needed);
-    assert!(privileged.iter().all(
-        |object| object.api_version == "rbac.authorization.k8s.io/v1" || object.kind == "Namespace"
-    ));
+    let groups = [
+        "admissionregistration.k8s.io/v1",
+        "rbac.authorization.k8s.io/v1",
+    ];
+    assert!(privileged.iter().all(|object| {
+        groups.contains(&object.api_version.as_str()) || object.kind == "Namespace"
+    }));
     // They come first, so that the rest can be written by the operator's own identity.
     assert!(objects[..privileged.len()].iter().all(is_privileged));
 }
@@ -425,7 +435,9 @@ fn every_kind_that_is_laid_can_be_listed_and_found_by_its_label() {
     }
     for (_, kind) in KINDS {
         let plural = kind.to_lowercase();
-        let plural = if plural.ends_with("class") {
+        let plural = if let Some(stem) = plural.strip_suffix("policy") {
+            format!("{stem}policies")
+        } else if plural.ends_with("class") {
             format!("{plural}es")
         } else if plural.ends_with('s') {
             plural

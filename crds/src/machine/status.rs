@@ -72,6 +72,27 @@ pub struct MachineStatus {
     /// "10.0.1.7"}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<MachineAddress>,
+
+    /// Its node in the overlay. Absent where the tenant cluster has none.
+    /// Example: `{"address": "198.18.3.7", …}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlay: Option<OverlayMember>,
+}
+
+/// A machine's node in the overlay of its tenant cluster. Example: `{"address": "198.18.3.7", …}`.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OverlayMember {
+    /// Its address, for the Machine's life; no other Machine of the tenant cluster has it.
+    /// Example: `198.18.3.7`.
+    #[schemars(length(max = 45))]
+    pub address: String,
+
+    /// Its public key: the first one that its node said and that no other Machine has. No other key is accepted for
+    /// it. Absent until then. Example: `mEsjdF1jHh8T0p0l1o0eVnR8yq2uY2n3ZqTj0G8o5Vw=`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 44))]
+    pub public_key: Option<String>,
 }
 
 /// What is asked of a provider for one machine. Example: `{"image": "registry.example.com/worker:v1.35.4"}`.

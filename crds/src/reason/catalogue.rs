@@ -117,6 +117,14 @@ with_backups! {
         PodsNotReady: Waiting, "If it takes minutes: `kubectl describe pods`, in the tenant namespace or with the tenant's kubeconfig in kube-system.";
         /// There is no node yet that the addon could run on.
         NoNodes: Waiting, "Nothing; make a NodePool to have nodes.";
+        /// The overlay runs, and there are nodes of two sites of which neither can be dialled.
+        /// Cause: Hosts behind address translations without a port that leads to them; else their endpoint was never written down.
+        OverlayWithoutWay: Person, "Forward a UDP port to a node of each site that the message names, and set `Host.spec.overlayEndpoint` to it.";
+        /// The overlay's range has no address left for a machine.
+        /// Cause: A range that was chosen for fewer nodes; each machine has one, also those that go.
+        OverlayRangeFull: Person, "Have fewer machines; or switch `spec.addons.overlay.enabled` off, and on again with a larger `cidr`.";
+        /// The overlay was switched off, and stays until flannel is back on the network below on every node.
+        SwitchingOverlayOff: Waiting, "If it stays: `kubectl -n kube-flannel get daemonset kube-flannel-ds` with the tenant's kubeconfig; a node that does not answer holds it.";
         /// The objects inside the tenant cluster are in place.
         InPlace: Fine, "";
         /// The objects inside the tenant cluster are written once the API answers.

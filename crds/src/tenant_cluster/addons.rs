@@ -31,6 +31,13 @@ pub struct Addons {
     #[serde(default)]
     pub cni: Cni,
 
+    /// Encrypted tunnels among nodes, also of several sites behind address translations: pods of all of them
+    /// reach each other. Needs `cni.type` flannel, whose packets go through it. Switched off, flannel goes
+    /// back to the network below first. Default: `{"enabled": false}`.
+    /// Example: `{"enabled": true, "cidr": "198.18.0.0/16"}`.
+    #[serde(default, skip_serializing_if = "Overlay::is_default")]
+    pub overlay: Overlay,
+
     /// The way from the API server to nodes and pods: exec, logs, port-forward, webhooks and
     /// aggregated APIs. Without it none of them works but exec and logs.
     /// Default: `{"enabled": true}`. Example: `{"enabled": false}`.
@@ -159,6 +166,35 @@ pub struct ForwardedZone {
     /// Addresses of the servers, at most 4. Required, no default. Example: `["10.1.0.53"]`.
     #[schemars(length(min = 1, max = 4), inner(length(min = 1, max = 45)))]
     pub servers: Vec<String>,
+}
+
+/// Encrypted tunnels among nodes.
+#[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!self.enabled || has(self.cidr)").message("the overlay has no addresses: set spec.addons.overlay.cidr to a range that nothing at the nodes' sites uses, such as 198.18.0.0/16"),
+    validation = Rule::new("!self.enabled || !oldSelf.enabled || !has(oldSelf.cidr) || (has(self.cidr) && self.cidr == oldSelf.cidr)").message("cidr of an overlay that is on cannot change, because nodes have addresses of it; switch spec.addons.overlay.enabled off, wait until the DaemonSet covey-overlay is gone, and switch it on with the other range").field_path(".cidr")
+)]
+pub struct Overlay {
+    /// Whether Covey installs it. Default: `false`. Example: `true`.
+    #[serde(default)]
+    pub enabled: bool,
+
+    /// Addresses of nodes in the overlay, one for each machine: IPv4 from /8 to /28, and of no range of the tenant
+    /// cluster's or the management cluster's. Nothing else that a node is to reach may be in it: all of it leads into
+    /// the tunnels. Cannot change while it is on. Default: none; required where it is on.
+    /// Example: `198.18.0.0/16`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 43))]
+    pub cidr: Option<String>,
+}
+
+impl Overlay {
+    /// Whether nothing is asked for.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Load balancers and node lifecycle.

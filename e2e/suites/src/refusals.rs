@@ -103,6 +103,12 @@ pub fn of_clusters() -> Vec<Row> {
             "offered",
         ),
         within(
+            "addons.overlay",
+            "addons.overlay.cidr",
+            json!({ "enabled": true, "cidr": "127.0.0.0/16" }),
+            "private range",
+        ),
+        within(
             LOAD_BALANCERS,
             "addons.cloudController.loadBalancers.annotations[]",
             json!({ "annotations": ["lbipam.cilium.io/ips"] }),
@@ -428,6 +434,11 @@ pub fn of_hosts() -> Vec<Row> {
         row("address", json!("127.0.0.1"), DIALLED),
         row("address", json!("edge.example.com"), "set nodeAddress"),
         row("nodeAddress", json!("169.254.1.1"), "no node is reached"),
+        row(
+            "overlayEndpoint",
+            json!("169.254.169.254:80"),
+            "no other node reaches it",
+        ),
         within("hostKeys", "hostKeys[]", rsa.clone(), "keys of other kinds"),
         within(
             "via",

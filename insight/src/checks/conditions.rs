@@ -200,6 +200,7 @@ fn by_type(condition: &Condition, reason: Option<Reason>, kind: &str) -> Check {
         ConditionType::CoreDNSReady,
         ConditionType::KubeProxyReady,
         ConditionType::NetworkReady,
+        ConditionType::OverlayReady,
         ConditionType::CloudControllerReady,
         ConditionType::CSIReady,
     ]) {

@@ -165,7 +165,8 @@ pub async fn workloads(client: &Client, keys: &[Key]) -> Result<BTreeMap<Key, Va
 
 /// Applies objects inside the tenant cluster side by side: namespaces before what is in them,
 /// definitions of kinds before objects of those, and bindings after everything else, because the API
-/// server looks at the role that a binding names.
+/// server looks at the role that a binding names. Admission policies are in force before a role is given to
+/// whom they bound.
 /// What one failure leaves is what is tried again.
 ///
 /// # Errors
@@ -176,10 +177,11 @@ pub async fn apply_in_order<'a>(
 ) -> Result<(), Unapplied<'a>> {
     let rank = |object: &Object| match object.kind.as_str() {
         "CustomResourceDefinition" | "Namespace" => 0,
-        kind if kind.ends_with("Binding") || kind == "VolumeSnapshotClass" => 2,
+        "ValidatingAdmissionPolicyBinding" => 2,
+        kind if kind.ends_with("Binding") || kind == "VolumeSnapshotClass" => 3,
         _ => 1,
     };
-    for turn in 0..3 {
+    for turn in 0..4 {
         let now = objects
             .iter()
             .copied()

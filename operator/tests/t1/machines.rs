@@ -30,6 +30,7 @@ mod evacuation;
 mod leaving;
 mod locations;
 mod lost;
+mod overlay;
 mod serving;
 mod taken;
 

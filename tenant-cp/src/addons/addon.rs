@@ -4,6 +4,7 @@
 //! Invariant: names never change once released: objects of an addon that was switched off are found
 //! again by its name.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use api::storage::Hotplug;
@@ -53,6 +54,17 @@ pub struct Release {
     /// namespace.
     pub component: &'static str,
     /// Why the addon is not gone meanwhile.
+    pub reason: Reason,
+}
+
+/// Another addon that the pods of one go by.
+#[derive(Clone, Copy, Debug)]
+pub struct Footing {
+    /// Name of the other one.
+    pub addon: &'static str,
+    /// What the pods' template has only while they go by it.
+    pub mark: &'static str,
+    /// Why the other one is not gone, where it was switched off and some of them still do.
     pub reason: Reason,
 }
 
@@ -171,6 +183,18 @@ pub trait Addon: Debug + Send + Sync {
 
     /// What is to be undone inside before its objects there go. Default: nothing.
     fn release(&self) -> Option<Release> {
+        None
+    }
+
+    /// What the pods of its [`Self::workload`] go by: that stays, switched off, until none of them does. Default:
+    /// nothing.
+    fn footing(&self) -> Option<Footing> {
+        None
+    }
+
+    /// The object inside that says who is in it, where its nodes are told that: by the name of the node. Default: none.
+    fn members(&self, members: &BTreeMap<String, String>) -> Option<Value> {
+        let _ = members;
         None
     }
 

@@ -6,20 +6,22 @@
 //! Invariant: the configuration appears in `/etc/cni/net.d` whole or not at all, and only after
 //! flanneld has this node's range; until then the node is not ready and gets no pods.
 
-use api::ConditionType;
 use api::tenant_cluster::{Addons, CniType};
+use api::{ConditionType, Reason};
 use kit_objects::object::Key;
 use serde_json::{Value, json};
 
-use crate::addons::addon::Addon;
+use crate::addons::addon::{Addon, Footing};
 use crate::addons::manifest::{
     Inputs, NodePods, account, cluster_role, cluster_role_binding, config_map, daemon_set,
     files_annotation, service_account,
 };
 use crate::desired::pod;
+use crate::network::overlay::{self, DEVICE};
 
 const NAMESPACE: &str = "kube-flannel";
 const NAME: &str = "flannel";
+const WORKLOAD: &str = "kube-flannel-ds";
 const CONFIGURATION: &str = "kube-flannel-cfg";
 
 /// `FLANNEL_SUBNET` is the address of the node's bridge, the first of its range (flannel
@@ -50,8 +52,23 @@ rm -f /run/flannel/subnet.env
 EOF
   mv /etc/cni/net.d/.10-flannel /etc/cni/net.d/10-flannel.conflist
 ) &
-exec /opt/bin/flanneld --ip-masq --kube-subnet-mgr
 "#;
+const RUN: &str = "exec /opt/bin/flanneld --ip-masq --kube-subnet-mgr";
+
+/// The flag by which flannel goes by a device, and not by the default route.
+const INTERFACE: &str = "--iface=";
+
+/// With the overlay: not before its device has an address, since flannel ends where it has none. What the node
+/// had of the network between pods stays in its kernel meanwhile.
+fn start(overlay: bool) -> String {
+    match overlay {
+        false => format!("{START}{RUN}\n"),
+        true => format!(
+            "until ip -o address show dev {DEVICE} scope global 2>/dev/null | grep -q inet; do sleep 0.5 || sleep 1; done\n\
+             {START}{RUN} {INTERFACE}{DEVICE}\n"
+        ),
+    }
+}
 
 /// The network between pods.
 #[derive(Debug)]
@@ -70,12 +87,20 @@ impl Addon for Flannel {
         spec.cni.type_ == CniType::Flannel
     }
 
+    fn footing(&self) -> Option<Footing> {
+        Some(Footing {
+            addon: overlay::ADDON,
+            mark: INTERFACE,
+            reason: Reason::SwitchingOverlayOff,
+        })
+    }
+
     fn manifests(&self, inputs: &Inputs<'_>) -> Vec<Value> {
         manifests(inputs)
     }
 
     fn workload(&self) -> Option<Key> {
-        Some(Key::new("DaemonSet", NAMESPACE, "kube-flannel-ds"))
+        Some(Key::new("DaemonSet", NAMESPACE, WORKLOAD))
     }
 }
 
@@ -89,7 +114,7 @@ fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
     let host = |name: &str, path: &str| json!({ "name": name, "hostPath": { "path": path, "type": "DirectoryOrCreate" } });
     let pods = NodePods {
         namespace: NAMESPACE,
-        name: "kube-flannel-ds",
+        name: WORKLOAD,
         label: ("app", NAME),
         annotations: files_annotation(&files),
         spec: json!({
@@ -149,7 +174,7 @@ fn container(inputs: &Inputs<'_>) -> Value {
     json!({
         "name": NAME,
         "image": pod::other_image(&inputs.v.registry, &images.flannel_registry, &images.flannel),
-        "command": ["/bin/sh", "-ec", START],
+        "command": ["/bin/sh", "-ec", start(overlay::range(&inputs.v.addons).is_some())],
         "env": variables,
         "resources": { "requests": { "cpu": "20m", "memory": "40Mi" } },
         "securityContext": {

@@ -4,6 +4,7 @@
 //! Invariant: every object has the label `covey.dev/addon`, by which those of an addon that was switched
 //! off are found again.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use api::tenant_cluster::EndpointStatus;
@@ -19,15 +20,17 @@ use crate::addons::flannel::Flannel;
 use crate::addons::konnectivity::Konnectivity;
 use crate::addons::kube_proxy::KubeProxy;
 use crate::addons::manifest::Inputs;
+use crate::addons::overlay::Overlay;
 use crate::network::addresses::Addresses;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
 
 /// All addons, in the order in which their objects are laid and their conditions told.
-pub static ALL: [&dyn Addon; 7] = [
+pub static ALL: [&dyn Addon; 8] = [
     &CoreDns,
     &KubeProxy,
     &Flannel,
+    &Overlay,
     &Konnectivity,
     &CloudController,
     &Csi,
@@ -79,6 +82,14 @@ pub(crate) fn every(v: &Validated, settings: &Settings) -> Vec<Object> {
     };
     ALL.iter()
         .flat_map(|addon| labelled(*addon, addon.every_manifest(&inputs)))
+        .collect()
+}
+
+/// The objects that say who is in addons that are wanted, by the name of the node.
+#[must_use]
+pub fn members(v: &Validated, members: &BTreeMap<String, String>) -> Vec<Object> {
+    wanted(v)
+        .flat_map(|addon| labelled(addon, addon.members(members).into_iter().collect()))
         .collect()
 }
 

@@ -18,6 +18,8 @@ pub enum Use {
     Pods,
     /// `serviceCIDR`.
     Services,
+    /// `cidr` of the overlay: it meets no range of its own tenant cluster, and may be that of another one.
+    Overlay,
 }
 
 impl Use {
@@ -27,21 +29,23 @@ impl Use {
         match self {
             Self::Pods => "spec.network.podCIDR",
             Self::Services => "spec.network.serviceCIDR",
+            Self::Overlay => "spec.addons.overlay.cidr",
         }
     }
 
     /// Name of the field alone.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Pods => "podCIDR",
             Self::Services => "serviceCIDR",
+            Self::Overlay => "addons.overlay.cidr",
         }
     }
 
-    /// Name of the pool in the operator's configuration.
+    /// Name of the pool in the operator's configuration. The overlay has the family of pods, and no pool of its own.
     pub(super) fn pool_name(self) -> &'static str {
         match self {
-            Self::Pods => "pods",
+            Self::Pods | Self::Overlay => "pods",
             Self::Services => "services",
         }
     }
@@ -51,13 +55,15 @@ impl Use {
     /// Services: kube-apiserver takes at most 20 bits (`cmd/kube-apiserver/app/options`), and
     /// fewer than 16 addresses leave no room beside `kubernetes` and DNS. Pods: each node gets a
     /// /24 (IPv6: /64), and the node IPAM controller takes at most 16 bits of nodes
-    /// (`pkg/controller/nodeipam/ipam/cidrset`).
+    /// (`pkg/controller/nodeipam/ipam/cidrset`). The overlay: an address for each machine.
     fn prefixes(self, v4: bool) -> RangeInclusive<u8> {
         match (self, v4) {
             (Self::Pods, true) => 8..=24,
             (Self::Pods, false) => 48..=64,
             (Self::Services, true) => 12..=28,
             (Self::Services, false) => 108..=124,
+            (Self::Overlay, true) => 8..=28,
+            (Self::Overlay, false) => 48..=120,
         }
     }
 }
@@ -109,6 +115,7 @@ pub fn parse(text: &str, use_: Use, settings: &NetworkSettings) -> Result<IpNet,
                     match use_ {
                         Use::Pods => "10.128.0.0/18",
                         Use::Services => "100.64.0.0/20",
+                        Use::Overlay => "198.18.0.0/16",
                     }
                 }
             ),
@@ -166,7 +173,7 @@ pub fn parse(text: &str, use_: Use, settings: &NetworkSettings) -> Result<IpNet,
 
 fn pool_of(use_: Use, settings: &NetworkSettings) -> IpNet {
     match use_ {
-        Use::Pods => settings.pods.cidr,
+        Use::Pods | Use::Overlay => settings.pods.cidr,
         Use::Services => settings.services.cidr,
     }
 }

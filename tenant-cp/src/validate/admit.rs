@@ -12,7 +12,7 @@ use crate::network::claims::conflicts;
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::validate::check::{check, ranges, storage};
-use crate::validate::{policy, quantity, rotation};
+use crate::validate::{overlay, policy, quantity, rotation};
 use crate::version;
 
 /// What speaks against creating `new`, or against changing `old` into it. CEL rules of the CRD ran
@@ -53,6 +53,7 @@ fn review<T: Borrow<TenantCluster>>(
     let mut problems = check(tc, settings);
     problems.extend(policy::check(tc, settings));
     problems.extend(storage(tc, settings));
+    problems.extend(overlay::reserved(tc, settings));
     problems.extend(conflicts(
         tc,
         &ranges(tc, settings).0,

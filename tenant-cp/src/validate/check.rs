@@ -20,7 +20,8 @@ use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
 use crate::validate::{
     api_server, authentication, autoscaler, backup, configuration, dns, endpoint, etcd, features,
-    limits, load_balancers, nodes, pod_metadata, pod_security, quantity, scheduling, upgrade,
+    limits, load_balancers, nodes, overlay, pod_metadata, pod_security, quantity, scheduling,
+    upgrade,
 };
 use crate::{text, version};
 
@@ -64,6 +65,7 @@ pub(super) fn check_with(
     load_balancers::check(tc, &mut problems);
     limits::check(tc, settings, &mut problems);
     network(tc, settings, &mut problems);
+    overlay::check(tc, settings, &mut problems);
     autoscaler::check(&tc.spec.addons.autoscaler, &mut problems);
     backup::check(tc, &mut problems);
     upgrade::check(tc, &mut problems);

@@ -217,6 +217,9 @@ macro_rules! with_refusals {
         /// No address range is left to be given.
         /// Cause: More tenant clusters than the pool has pieces, or some that were forgotten.
         AddressPoolExhausted: Person, "Delete tenant clusters, or have a larger range in `config.network`; it goes on by itself.";
+        /// The overlay needs flannel, whose packets go through it.
+        /// Cause: A network plugin of the user's own, which the overlay does not know.
+        OverlayNeedsFlannel: Person, "Set `spec.addons.cni.type` to flannel, or switch `spec.addons.overlay.enabled` off.";
         /// Two families of addresses are not supported.
         /// Cause: A manifest for a cluster with IPv6 beside IPv4.
         DualStackUnsupported: Person, "Write one range into the field of `spec.network`.";

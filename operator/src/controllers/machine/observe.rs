@@ -110,6 +110,10 @@ pub async fn observe(
         Tenant::Answers(seen) if !seen.requests.is_empty() => ctx.stores.addresses_before(&machine),
         _ => Vec::new(),
     };
+    let overlay = match (&cluster, going) {
+        (Some(cluster), false) if home => ctx.decide_overlay(cluster, &machine),
+        _ => None,
+    };
     let asks = home && !joined && !going && frozen.is_none() && vm.is_absent();
     Ok(Some(Observed {
         request: match asks {
@@ -128,6 +132,7 @@ pub async fn observe(
         published,
         remote,
         others,
+        overlay,
         user_data: stored?,
         drawn: None,
         tenant,

@@ -17,6 +17,7 @@ use providers::{Capabilities, Description};
 use tenant_cp::node::bootstrap_token::Token;
 
 use crate::creations::Outcome;
+use crate::overlay::allotments::Allotment;
 use crate::tenant_session::budget::Budget;
 
 /// Everything that a plan may depend on.
@@ -45,6 +46,8 @@ pub struct Observed {
     /// Addresses of other Machines of the tenant cluster that were made before it, with their names; asked for only
     /// where its kubelet wants a certificate.
     pub others: Vec<(IpAddr, String)>,
+    /// What it may have in the overlay of its tenant cluster; none where there is none.
+    pub overlay: Option<Allotment>,
     /// The Secret with the user data. Not known once the machine has joined, until it goes.
     pub user_data: Known<UserData>,
     /// A token that was drawn in this reconcile and is stored nowhere yet.
@@ -109,6 +112,8 @@ pub struct Node {
     pub uid: String,
     /// `spec.providerID`.
     pub provider_id: String,
+    /// The public key that it says it has in the overlay; none where it says none, or no key.
+    pub overlay_key: Option<String>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Nothing new is scheduled there.

@@ -30,6 +30,7 @@ use crate::status::Waiting;
 mod conditions;
 mod deletion;
 mod join;
+mod overlay;
 mod remote;
 
 #[cfg(test)]
@@ -251,6 +252,11 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         // Nothing is done with a token any more that somebody else has, too.
         return conditions::report(plan, observed, now);
     }
+    let node = observed
+        .seen()
+        .and_then(|seen| join::own_node(observed, seen));
+    let key = node.and_then(|node| node.overlay_key.as_ref());
+    plan.status.overlay = overlay::member(observed, key);
     if !observed.has_joined() {
         join::plan(&mut plan, observed, now);
         // Its node joined while nobody could see that, and it does not run any more.

@@ -25,6 +25,7 @@ use tenant_cp::node::bootstrap_token;
 
 use super::observed::{Node, Pod, Seen, TokenSeen};
 use crate::FIELD_MANAGER;
+use crate::overlay::members::is_key;
 use crate::tenant_session::budget::{Budget, Exceeded, PAGE};
 use crate::tenant_session::registry::TenantClient;
 
@@ -252,6 +253,11 @@ fn reduced(node: &LiveNode) -> Node {
     Node {
         uid: node.uid().unwrap_or_default(),
         provider_id: spec.and_then(|s| s.provider_id.clone()).unwrap_or_default(),
+        overlay_key: node
+            .annotations()
+            .get(names::ANNOTATION_OVERLAY_KEY)
+            .filter(|key| is_key(key))
+            .cloned(),
         labels: node.labels().clone(),
         unschedulable: spec.and_then(|s| s.unschedulable).unwrap_or_default(),
         excluded: node.labels().contains_key(names::LABEL_EXCLUDED),

@@ -18,6 +18,7 @@ mod capabilities;
 mod joining;
 mod laws;
 mod leaving;
+mod overlay;
 mod remote;
 mod tokens;
 mod world;

@@ -153,6 +153,10 @@ pub async fn observe(
         Some(problem) => Err(problem.clone()),
         None => ctx.decide_network(&cluster, fresh),
     };
+    let overlay = match deleting {
+        true => None,
+        false => ctx.overlay_of(&cluster),
+    };
     let restores_asked = begin::asked(&ctx.stores.restores.state(), &cluster);
     let upgrade = versions::wanted(&cluster);
     let upgrade_snapshot = upgrade.and_then(|upgrade| {
@@ -193,6 +197,7 @@ pub async fn observe(
         upgrade_calm: ctx.upgrade_calm,
         failures: BTreeMap::new(),
         backup: ctx.backups.of(&uid),
+        overlay,
         restore,
         budget: ctx.budget(),
     };

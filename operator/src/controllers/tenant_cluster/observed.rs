@@ -26,6 +26,7 @@ use crate::backups::Said;
 use crate::etcd_disks::speed::Disks;
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_space::looks::Glance;
+use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{DataHash, ListedMember, MemberStatus};
@@ -100,6 +101,8 @@ pub struct Observed {
     pub failures: BTreeMap<PartName, Failure>,
     /// What is known of its backup; none where nothing is known.
     pub backup: Option<Said>,
+    /// The overlay among its nodes; none where it wants none.
+    pub overlay: Option<Overlay>,
     /// The Restore that is under way or next; none where there is none.
     pub restore: Option<RestoreSeen>,
     /// What this reconcile may still ask of the tenant's API.

@@ -30,6 +30,7 @@ mod etcd_space;
 mod fields;
 mod handover;
 mod losses;
+mod overlay;
 mod quotas;
 mod restoring;
 mod rollouts;

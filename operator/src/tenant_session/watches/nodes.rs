@@ -4,6 +4,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use api::names;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::ResourceExt;
 use kube::core::Object;
@@ -73,7 +74,8 @@ pub(super) fn fingerprint(node: &Node) -> u64 {
         node.metadata.deletion_timestamp.is_some(),
     )
         .hash(&mut hasher);
-    (node.labels(), &node.spec, &node.status).hash(&mut hasher);
+    let key = node.annotations().get(names::ANNOTATION_OVERLAY_KEY);
+    (key, node.labels(), &node.spec, &node.status).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -124,6 +126,10 @@ mod tests {
             (
                 "/status/addresses",
                 json!([{ "type": "InternalIP", "address": "10.0.0.1" }]),
+            ),
+            (
+                "/metadata/annotations",
+                json!({ names::ANNOTATION_OVERLAY_KEY: "x" }),
             ),
             ("/metadata/deletionTimestamp", json!("2026-11-21T12:00:00Z")),
         ] {

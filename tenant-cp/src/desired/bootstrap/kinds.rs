@@ -4,12 +4,20 @@
 //! it.
 
 /// Kinds of what is laid inside a tenant cluster: apiVersion and kind.
-pub const KINDS: [(&str, &str); 16] = [
+pub const KINDS: [(&str, &str); 18] = [
     ("v1", "ConfigMap"),
     ("v1", "Endpoints"),
     ("v1", "Namespace"),
     ("v1", "Service"),
     ("v1", "ServiceAccount"),
+    (
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicy",
+    ),
+    (
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicyBinding",
+    ),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
     ("apps/v1", "DaemonSet"),
     ("apps/v1", "Deployment"),

@@ -19,6 +19,7 @@ use crate::meta::tenant_meta;
 use crate::names;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
 const CERTIFICATES: &str = "certificates.k8s.io";
 const ADMINS: &str = "kubeadm:cluster-admins";
 const OPERATOR: &str = "covey:operator";
@@ -58,10 +59,12 @@ const AUTO_APPROVAL: (&str, &str) = (
 
 /// Whether an object inside the tenant cluster may be written only by
 /// [`crate::certificates::super_admin`]. Rights, whoever gets them: who may write them can give himself
-/// any. And namespaces: rights lie in them, and their labels say what pods in them may do.
+/// any. And namespaces: rights lie in them, and their labels say what pods in them may do. And admission
+/// policies, which bound what rights are good for.
 #[must_use]
 pub fn is_privileged(object: &Object) -> bool {
-    group(&object.api_version) == RBAC || object.kind == "Namespace"
+    let group = group(&object.api_version);
+    group == RBAC || group == ADMISSION || object.kind == "Namespace"
 }
 
 /// What lets administrators and the operator in. `kept`: everything that may ever have to be written
@@ -179,18 +182,8 @@ fn operator_rules(kept: &[Object]) -> Vec<PolicyRule> {
             &["approve"],
         ),
         // What speaks against an upgrade.
-        rule(
-            "admissionregistration.k8s.io",
-            "mutatingwebhookconfigurations",
-            &[],
-            &["list"],
-        ),
-        rule(
-            "admissionregistration.k8s.io",
-            "validatingwebhookconfigurations",
-            &[],
-            &["list"],
-        ),
+        rule(ADMISSION, "mutatingwebhookconfigurations", &[], &["list"]),
+        rule(ADMISSION, "validatingwebhookconfigurations", &[], &["list"]),
         rule("apiregistration.k8s.io", "apiservices", &[], &["list"]),
         rule("policy", "poddisruptionbudgets", &[], &["list"]),
         // Which resources fill etcd, and which deprecated ones are called.
@@ -222,7 +215,9 @@ fn group(api_version: &str) -> &str {
 
 fn plural(kind: &str) -> String {
     let kind = kind.to_lowercase();
-    if kind.ends_with("ss") {
+    if let Some(stem) = kind.strip_suffix("policy") {
+        format!("{stem}policies")
+    } else if kind.ends_with("ss") {
         format!("{kind}es")
     } else if kind.ends_with('s') {
         kind

@@ -1,7 +1,7 @@
 # Proves that nothing of a node is left, or says what is. Changes nothing.
 traces=
 trace() { traces="$traces${traces:+;}$1"; }
-for name in kubelet kube-proxy flanneld; do
+for name in kubelet kube-proxy flanneld link-node; do
     if runs "$name"; then trace "process $name"; fi
 done
 for folder in $folders; do

@@ -64,7 +64,7 @@ elif has ctr && runs containerd; then
     for task in $(ctr -n k8s.io tasks ls -q); do ctr -n k8s.io tasks rm --force "$task" 9>&- || true; done
     for container in $(ctr -n k8s.io containers ls -q); do ctr -n k8s.io containers rm "$container" 9>&- || true; done
 fi
-for name in kube-proxy flanneld; do end_all "$name" KILL; done
+for name in kube-proxy flanneld link-node; do end_all "$name" KILL; done
 
 step files
 for place in $folders; do remove "$place"; done

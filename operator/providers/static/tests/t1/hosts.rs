@@ -329,7 +329,9 @@ async fn a_reset_leaves_no_trace_and_no_data_of_others_behind_mounts() -> Result
         machine
             .shell(
                 "set -e\n\
-                 mkdir -p '/var/lib/kubelet/pods/a b/volume' /var/lib/precious /etc/cni/net.d /run/flannel /var/log/pods/a\n\
+                 mkdir -p '/var/lib/kubelet/pods/a b/volume' /var/lib/precious /etc/cni/net.d /run/flannel /var/lib/covey/overlay /var/log/pods/a\n\
+                 echo key > /var/lib/covey/overlay/private.key\n\
+                 ip link add covey0 type dummy\n\
                  echo said > /var/log/pods/a/0.log\n\
                  echo data > /var/lib/precious/file\n\
                  mount --bind /var/lib/precious '/var/lib/kubelet/pods/a b/volume'\n\
@@ -349,9 +351,11 @@ async fn a_reset_leaves_no_trace_and_no_data_of_others_behind_mounts() -> Result
         };
         for trace in [
             "folder /etc/kubernetes",
+            "folder /var/lib/covey/overlay",
             "folder /var/log/pods",
             "mount /var/lib/kubelet/",
             "link cni0",
+            "link covey0",
             "table ip kube-proxy",
             "file /var/lib/covey/owner.json",
         ] {
@@ -366,6 +370,9 @@ async fn a_reset_leaves_no_trace_and_no_data_of_others_behind_mounts() -> Result
             Cleanliness::Clean,
             "{flavour:?}"
         );
+        machine
+            .shell("! test -e /var/lib/covey/overlay/private.key && ! ip link show covey0")
+            .await?;
         assert_eq!(machine.shell("cat /var/lib/precious/file").await?, "data\n");
         machine.shell("nft list table ip mine").await?;
         machine

@@ -20,6 +20,7 @@ use crate::controllers::machine::observed::{
 };
 use crate::controllers::machine::plan::{Action, Plan, plan};
 use crate::creations::Creations;
+use crate::overlay::allotments::Allotment;
 use crate::tenant_session::budget::Budget;
 
 mod platform;
@@ -48,6 +49,8 @@ pub(super) struct World {
     pub(super) vm: Option<Description>,
     pub(super) published: Option<PublishedAddresses>,
     pub(super) others: Vec<(std::net::IpAddr, String)>,
+    /// What it may have in the overlay.
+    pub(super) overlay: Option<Allotment>,
     /// What the cloud controller manager can read of it.
     pub(super) remote: Option<RemoteMachine>,
     /// How far it was told that it is, one after the other.
@@ -135,6 +138,7 @@ impl World {
             vm: None,
             published: None,
             others: Vec::new(),
+            overlay: None,
             remote: None,
             told_states: Vec::new(),
             user_data: None,
@@ -243,6 +247,7 @@ impl World {
             published: self.published.clone(),
             remote: self.remote.clone(),
             others: self.others.clone(),
+            overlay: self.overlay.clone().filter(|_| !going),
             user_data: match deep {
                 true => Known::found(self.user_data.clone()),
                 false => Known::default(),

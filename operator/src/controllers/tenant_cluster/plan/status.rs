@@ -81,7 +81,7 @@ pub(super) fn report(
     if let Tenant::Answers { way, .. } = &observed.tenant {
         set.reached(way);
     }
-    addons::report(&mut set, &addons);
+    addons::report(&mut set, &addons, observed);
     if let Some((value, reason, message)) = certificates {
         set.set(ConditionType::CertificatesReady, value, reason, &message);
     }
@@ -376,7 +376,9 @@ pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Times
     }
     match waiting.map(|w| w.reason) {
         Some(Reason::WaitingForStart) => return crate::rollouts::queue::PATIENCE,
-        Some(Reason::RemovingCloudController) => return REMOVING_PAUSE,
+        Some(Reason::RemovingCloudController | Reason::SwitchingOverlayOff) => {
+            return REMOVING_PAUSE;
+        }
         _ => {}
     }
     let ends = observed

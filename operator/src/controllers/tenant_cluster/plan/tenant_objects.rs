@@ -22,6 +22,7 @@ use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 
 mod changes;
+mod footing;
 pub mod release;
 
 /// What is wanted inside the tenant cluster.
@@ -51,7 +52,10 @@ impl Wanted {
             kubelets: kubelets.as_deref(),
             konnectivity: konnectivity.as_deref(),
         };
-        let objects = tenant_objects::wanted(served, settings, addresses, trust);
+        let mut objects = tenant_objects::wanted(served, settings, addresses, trust);
+        if let Some(overlay) = &observed.overlay {
+            objects.extend(registry::members(served, &overlay.texts()));
+        }
         Some(Self {
             hash: hash(&objects),
             objects,
@@ -152,9 +156,11 @@ pub(super) fn plan(
         } => {
             let is_wanted =
                 |addon: &str| registry::wanted(valid).any(|wanted| wanted.name() == addon);
+            let held = footing::held(valid, live);
             let stays = |addon: &str| {
                 (!is_complete && is_wanted(addon))
                     || going.as_ref().is_some_and(|going| going.addon == addon)
+                    || held.as_ref().is_some_and(|held| held.addon == addon)
             };
             let may_apply = wanted.held_back(live, allowed);
             let changes = changes::changes(&may_apply, live, stays);
@@ -165,6 +171,11 @@ pub(super) fn plan(
                 part.waiting = Some(Waiting {
                     reason: going.reason,
                     message: going.message,
+                });
+            } else if let Some(held) = held {
+                part.waiting = Some(Waiting {
+                    reason: held.reason,
+                    message: held.message,
                 });
             } else if may_apply == *objects {
                 return (part, Some(hash.clone()));

@@ -44,6 +44,10 @@ fn base(path: &str) -> Value {
         _ if path.starts_with("addons.csi.") => {
             base["addons"] = json!({ "csi": { "enabled": true } });
         }
+        _ if path.starts_with("addons.overlay.") => {
+            let on = path != "addons.overlay.enabled";
+            base["addons"] = json!({ "overlay": { "enabled": on, "cidr": "198.19.0.0/16" } });
+        }
         _ if path.starts_with("addons.autoscaler.") => {
             base["addons"] = json!({ "autoscaler": { "enabled": true } });
         }

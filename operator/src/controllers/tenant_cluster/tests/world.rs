@@ -25,6 +25,7 @@ use crate::etcd_replacement::patience::Patience;
 use crate::etcd_replacement::step::Step;
 use crate::etcd_space::looks::Glance;
 use crate::etcd_space::plan::Step as SpaceStep;
+use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
@@ -127,6 +128,10 @@ pub(super) struct World {
     pub(super) glance: Glance,
     /// The same of its members' disks.
     pub(super) disks: Disks,
+    /// Whether DaemonSets replace no pods.
+    pub(super) daemons_stuck: bool,
+    /// The overlay, as Machines and Hosts are.
+    pub(super) overlay: Overlay,
     /// Whether there are node pools.
     pub(super) workers: bool,
     /// Whether somebody may have changed something inside.
@@ -185,6 +190,8 @@ impl World {
             relieved: Vec::new(),
             glance: Glance::default(),
             disks: Disks::default(),
+            daemons_stuck: false,
+            overlay: Overlay::default(),
             workers: false,
             list_due: false,
             inside: BTreeMap::new(),
@@ -262,6 +269,8 @@ impl World {
             upgrade_calm: self.calm,
             failures: BTreeMap::new(),
             backup: None,
+            overlay: network::overlay::range(&self.cluster.spec.addons)
+                .map(|_| self.overlay.clone()),
             restore: self.see_restore(),
             budget: Budget::default(),
         }
@@ -491,6 +500,16 @@ impl World {
             *budget -= 1;
             self.writes += 1;
             let mut live = object.value.clone();
+            if object.kind == "DaemonSet" {
+                let before = self
+                    .inside
+                    .get(&key)
+                    .map(|live| &live["metadata"]["generation"]);
+                let generation = before.and_then(Value::as_i64).unwrap_or_default() + 1;
+                live["metadata"]["generation"] = json!(generation);
+                let seen = generation - i64::from(self.daemons_stuck);
+                live["status"] = json!({ "observedGeneration": seen });
+            }
             live["hash"] = json!(object.hash());
             live["metadata"]["uid"] = json!(format!("uid-of-{}", object.name));
             live["metadata"]["resourceVersion"] = json!(self.writes.to_string());

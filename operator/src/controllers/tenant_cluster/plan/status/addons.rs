@@ -8,7 +8,7 @@
 //! Invariant: without nodes no addon keeps a tenant cluster from being Ready, because none can run, or
 //! has anything to do.
 
-use api::Reason;
+use api::{ConditionType, Reason};
 use tenant_cp::Validated;
 use tenant_cp::addons::addon::Addon;
 use tenant_cp::addons::registry;
@@ -105,7 +105,9 @@ fn outside(addon: &dyn Addon, valid: &Validated, observed: &Observed) -> Option<
     })
 }
 
-pub(super) fn report(set: &mut Conditions<'_>, states: &[State]) {
+pub(super) fn report(set: &mut Conditions<'_>, states: &[State], observed: &Observed) {
+    let overlay = observed.overlay.as_ref();
+    let trouble = overlay.and_then(|overlay| overlay.trouble.as_ref());
     for state in states {
         let type_ = state.addon.condition();
         match state.what {
@@ -117,6 +119,12 @@ pub(super) fn report(set: &mut Conditions<'_>, states: &[State]) {
             }
             What::Has(pods) | What::Idle(pods) => {
                 let works = pods.ready > 0;
+                // Its pods run, and some of them have nobody to send to.
+                let is_troubled = works && type_ == ConditionType::OverlayReady;
+                if let Some((reason, message)) = trouble.filter(|_| is_troubled) {
+                    set.set(type_, false.into(), *reason, message);
+                    continue;
+                }
                 let reason = if works {
                     Reason::PodsReady
                 } else {

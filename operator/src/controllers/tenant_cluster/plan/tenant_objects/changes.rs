@@ -51,7 +51,7 @@ pub(super) fn changes(
     }
 }
 
-fn addon(live: &Value) -> Option<&str> {
+pub(super) fn addon(live: &Value) -> Option<&str> {
     live["metadata"]["labels"][LABEL_ADDON].as_str()
 }
 
