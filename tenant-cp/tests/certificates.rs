@@ -1,4 +1,6 @@
 //! From wants to Secrets and back, with real keys; and what must never be made anew.
+//!
+//! Long because authorities that are made, lost, renewed and turned are held against the same Secrets.
 
 mod fixtures;
 

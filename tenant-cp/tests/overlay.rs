@@ -33,10 +33,7 @@ fn objects(v: &Validated) -> Vec<Object> {
 
 fn find(objects: &[Object], kind: &str, name: &str) -> Value {
     let found = objects.iter().find(|o| o.kind == kind && o.name == name);
-    found
-        .unwrap_or_else(|| panic!("{kind} {name}"))
-        .value
-        .clone()
+    found.map(|object| object.value.clone()).unwrap()
 }
 
 fn container(v: &Validated) -> Value {

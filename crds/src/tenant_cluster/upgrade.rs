@@ -31,11 +31,8 @@ pub struct Upgrade {
     #[x_kube(validation = Rule::new(AT_MOST_A_DAY).message(SOAK))]
     pub soak: Duration,
 
-    /// Whether a Snapshot is taken, and read again, before anything is changed. `Required`: without one the upgrade does
-    /// not begin. `Preferred`: it begins after ten minutes all the same, and says so. `Never`: none is taken. Default:
-    /// `Required` for a minor where there is `spec.backup`, else `Preferred`. Example: `Required`.
+    /// Whether a Snapshot is taken before an upgrade.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", extend("enum" = ["Required", "Preferred", "Never"]))]
     pub snapshot: Option<UpgradeSnapshot>,
 
     /// How long the upgrade goes on without one more new pod of the control plane becoming ready before it has failed,
@@ -93,7 +90,10 @@ pub enum UpgradeGuard {
     Warn,
 }
 
-/// Whether a Snapshot is taken before an upgrade.
+/// Whether a Snapshot is taken, and read again, before anything is changed. `Required`: without one the upgrade does
+/// not begin. `Preferred`: it begins after ten minutes all the same, and says so. `Never`: none is taken. Default:
+/// `Required` for a minor where there is `spec.backup`, else `Preferred`. Example: `Required`.
+// An optional enum's documentation is that of its type in the definition.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum UpgradeSnapshot {
     /// Without one it does not begin.

@@ -403,7 +403,13 @@ async fn etcd_is_backed_up_to_a_bucket_and_the_recovery_key_opens_it() -> Result
         .await?;
     restore(&site).await?;
 
-    restore_test::is_carried_out(&site, &operator, &etcd, (&ns, folder.path())).await?;
+    Box::pin(restore_test::is_carried_out(
+        &site,
+        &operator,
+        &etcd,
+        (&ns, folder.path()),
+    ))
+    .await?;
 
     // With the bucket and the recovery key alone it can be read.
     let recovery_file = folder.path().join("recovery");

@@ -134,7 +134,7 @@ async fn tenant_whose_server_misbehaves_in_every_way_harms_itself_only() -> Resu
     let beside = site.clusters().get("beside").await?;
     let mut failed = Vec::new();
     for way in &WAYS {
-        if let Err(error) = misbehaves(&operator, &site, way).await {
+        if let Err(error) = Box::pin(misbehaves(&operator, &site, way)).await {
             failed.push(format!("{}: {error:#}", way.name));
         }
     }

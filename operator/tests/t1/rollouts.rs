@@ -122,7 +122,7 @@ async fn version_of_a_running_tenant_cluster_changes_and_can_be_set_back() -> Re
     };
 
     // Its pods never come: nobody plays them.
-    site.kubelet.set(testkit::fakes::kubelet::Mode::Paused);
+    site.kubelet.set(Mode::Paused);
     site.change("demo", &version("1.35.5")).await?;
     let is_stuck = |cluster: &TenantCluster| {
         let status = cluster.status.as_ref();
@@ -136,7 +136,7 @@ async fn version_of_a_running_tenant_cluster_changes_and_can_be_set_back() -> Re
     ensure!(stuck.status.and_then(|s| s.version).as_deref() == Some("1.35.4"));
 
     site.change("demo", &version("1.35.4")).await?;
-    site.kubelet.set(testkit::fakes::kubelet::Mode::Ready);
+    site.kubelet.set(Mode::Ready);
     let back = site.wait_ready("demo").await?;
     operator.settle(&site, "demo").await?;
     ensure!(image().await?.ends_with(":v1.35.4"));

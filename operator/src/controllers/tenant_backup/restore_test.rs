@@ -224,8 +224,12 @@ fn reported(pods: &[&Value]) -> Option<i64> {
 
 /// The end of what the newest pod said that failed, and whether it says that both differ.
 fn said(pods: &[&Value]) -> Option<(String, bool)> {
-    let created = |pod: &&&Value| pod["metadata"]["creationTimestamp"].as_str();
-    let newest = pods.iter().max_by_key(created)?;
+    let created = |pod: &Value| {
+        pod["metadata"]["creationTimestamp"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    let newest = pods.iter().max_by_key(|pod| created(pod))?;
     let failed = ended(newest).find(|(_, ended)| ended["exitCode"] != 0);
     let Some((name, ended)) = failed else {
         // Evicted, perhaps: no container of it ended by itself.

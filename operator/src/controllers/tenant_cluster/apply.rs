@@ -393,8 +393,8 @@ async fn act(
         Action::AskVolumes { volumes } => losses::ask(ctx, volumes, observed).await,
         Action::AskForRestore { restore } => {
             ctx.leadership.ensure().map_err(Error::Fence)?;
-            let made = once::create::<Value>(ctx, kinds::RESTORE, restore).await;
-            made.map_err(|source| not_made(restore, source))?;
+            let made = once::create(ctx, kinds::RESTORE, restore).await;
+            let _: Value = made.map_err(|source| not_made(restore, source))?;
             observed.restores_asked.insert(restore.name.clone());
             applied.writes += 1;
         }
@@ -454,13 +454,6 @@ async fn act(
         }
     }
     Ok(())
-}
-
-fn not_made(object: &Object, source: kube::Error) -> Error {
-    Error::Create {
-        key: object.key(),
-        source: Box::new(source),
-    }
 }
 
 async fn write_finalizers(
@@ -528,4 +521,11 @@ pub(super) fn issue(
 pub(super) fn own_api(ctx: &Context, observed: &Observed) -> Api<api::TenantCluster> {
     let namespace = observed.cluster.namespace().unwrap_or_default();
     Api::namespaced(ctx.client.clone(), &namespace)
+}
+
+fn not_made(object: &Object, source: kube::Error) -> Error {
+    Error::Create {
+        key: object.key(),
+        source: Box::new(source),
+    }
 }

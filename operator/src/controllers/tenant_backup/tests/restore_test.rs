@@ -304,7 +304,7 @@ fn no_test_begins_while_others_run_or_nothing_is_whole_or_a_restore_is_under_way
     let report = world.observed.report.clone().unwrap().unwrap();
     let nothing = Report {
         verified: None,
-        ..report.clone()
+        ..report
     };
     assert!(!is_due(&world.observed.cluster, &nothing, world.now));
     world.observed.may_test = true;

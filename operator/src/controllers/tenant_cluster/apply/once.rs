@@ -16,7 +16,8 @@ pub(super) async fn create<T: DeserializeOwned>(
     ctx: &Context,
     kind: Kind,
     object: &Object,
-) -> Result<T, kube::Error> {
+) -> kube::Result<T> {
+    let read = |value| serde_json::from_value(value).map_err(kube::Error::SerdeError);
     let api = untyped::of(kind, &ctx.client, object.namespace.as_deref());
     let asked = serde_json::from_value(object.value.clone()).map_err(kube::Error::SerdeError)?;
     let params = PostParams {
@@ -24,8 +25,8 @@ pub(super) async fn create<T: DeserializeOwned>(
         ..PostParams::default()
     };
     let made = match api.create(&params, &asked).await {
-        Err(kube::Error::Api(status)) if status.code == 409 => object.value.clone(),
-        made => serde_json::to_value(made?).map_err(kube::Error::SerdeError)?,
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(object.value.clone()),
+        made => made.and_then(|made| serde_json::to_value(made).map_err(kube::Error::SerdeError)),
     };
-    serde_json::from_value(made).map_err(kube::Error::SerdeError)
+    made.and_then(read)
 }

@@ -181,19 +181,25 @@ fn asked(observed: &Observed) -> Option<&Turn> {
     observed.cluster.spec.rotation.users_ca.as_ref()
 }
 
-fn generation(name: &String) -> Option<u32> {
+fn generation(name: &str) -> Option<u32> {
     generations::of_authority(name, AUTHORITY)
 }
 
 fn believed(observed: &Observed) -> BTreeSet<u32> {
-    let all = observed.material.store.keys().filter_map(generation);
+    let all = observed
+        .material
+        .store
+        .keys()
+        .filter_map(|name| generation(name));
     let dropped = dropped(&observed.objects);
     all.filter(|generation| !dropped.contains(generation))
         .collect()
 }
 
 fn dropped(objects: &BTreeMap<Key, Value>) -> BTreeSet<u32> {
-    observed::dropped(objects).filter_map(generation).collect()
+    observed::dropped(objects)
+        .filter_map(|name| generation(name))
+        .collect()
 }
 
 /// The one that signs now, as holders were told: the kube-controller-managers by a flag, the kubeconfig by what is in it.

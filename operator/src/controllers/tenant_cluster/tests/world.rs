@@ -79,6 +79,9 @@ pub(super) fn ready(spec: Value) -> World {
     world
 }
 
+/// Whether a template is of something.
+type IsOf = fn(&Value) -> bool;
+
 /// A management cluster that does what it is told.
 #[derive(Clone)]
 pub(super) struct World {
@@ -100,7 +103,7 @@ pub(super) struct World {
     /// Whether Deployments replace no pods.
     pub(super) stuck: bool,
     /// Of which templates Deployments make a pod that does not work, and how that one is.
-    pub(super) fails: Option<(fn(&Value) -> bool, Value)>,
+    pub(super) fails: Option<(IsOf, Value)>,
     pub(super) tenant_up: bool,
     /// Somebody took our rights away: nothing inside is listed until they are applied.
     pub(super) hides: bool,
