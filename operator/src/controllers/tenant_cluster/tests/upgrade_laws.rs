@@ -32,7 +32,7 @@ fn was_taken_back(world: &World) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn upgrade_that_failed_is_never_begun_again_and_ready_stays_true(
