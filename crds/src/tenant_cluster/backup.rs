@@ -154,7 +154,8 @@ pub struct BackupStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub verified: Option<String>,
-    /// What came of the last test of a restore; absent where there was none yet.
+    /// What came of the last test of a restore; absent where there was none yet. Example:
+    /// `{"at": "2026-11-27T00:00:00Z", "passed": "2026-11-27T00:00:00Z", "revision": 1437}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restore_test: Option<RestoreTest>,
 }
