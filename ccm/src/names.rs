@@ -18,6 +18,8 @@ pub const ANNOTATION_SERVICE: &str = "covey.dev/service";
 pub const ANNOTATION_SERVICE_NAMESPACE: &str = "covey.dev/service-namespace";
 /// Annotation of the operator on mirrors: they stay although no Service is there for them.
 pub const ANNOTATION_KEPT: &str = api::names::ANNOTATION_KEPT_FOR_RESTORE;
+/// Annotation on a tenant's Service of a copy of another tenant cluster: it has no load balancer while it has this.
+pub const ANNOTATION_COPIED: &str = api::names::ANNOTATION_COPIED;
 /// Value of `app.kubernetes.io/component` on mirrors and their EndpointSlices.
 pub const COMPONENT: &str = api::names::COMPONENT_LOAD_BALANCER;
 /// Who manages an EndpointSlice (`endpointslice.kubernetes.io/managed-by`, KEP-752).

@@ -19,6 +19,9 @@ pub const COMPONENT_LOAD_BALANCER: &str = "load-balancer";
 /// Annotation on a load balancer in a tenant namespace: UID of the Restore of its tenant cluster. Whether there is a
 /// Service for it in there or not, it stays until that Restore is confirmed or deleted.
 pub const ANNOTATION_KEPT_FOR_RESTORE: &str = "covey.dev/kept-for-restore";
+/// Annotation on Services of type LoadBalancer inside a copy of another tenant cluster (`spec.etcd.copyOf`), which has them
+/// as they were there: no load balancer is made for one while it has this. Who wants one takes it off.
+pub const ANNOTATION_COPIED: &str = "covey.dev/copied";
 
 /// On a Restore that was made because the volumes of etcd are gone: the identifier of that etcd cluster, hexadecimal.
 pub const ANNOTATION_LOST_ETCD: &str = "covey.dev/lost-etcd";

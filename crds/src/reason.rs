@@ -11,6 +11,7 @@ pub mod catalogue;
 pub mod class;
 
 use catalogue::Reason;
+use class::Class;
 
 /// A name that is not in the catalogue: a later version's, or somebody else's.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -36,6 +37,22 @@ impl Reason {
     #[must_use]
     pub fn runbook(self) -> String {
         format!("{PAGE}#{}", self.anchor())
+    }
+
+    /// Its section in the pages of runbooks, below `docs/`: symptom, what is safe meanwhile, and one command. Of what is
+    /// not as it should be of etcd, of backups and of restores; none of all else.
+    #[must_use]
+    pub fn section(self) -> Option<String> {
+        let page = match self.group() {
+            _ if self.class() == Class::Fine => return None,
+            "Of the backup of a TenantCluster"
+            | "Of a Snapshot"
+            | "Of a Restore"
+            | "Of a BackupTarget" => "backup",
+            "Of a TenantCluster" if self.meaning().contains("etcd") => "etcd",
+            _ => return None,
+        };
+        Some(format!("runbooks/{page}.md#{}", self.anchor()))
     }
 
     /// The fragment that leads to its heading, as Markdown makes it of a heading of letters and digits.
@@ -165,6 +182,9 @@ pub fn markdown() -> String {
             if !said.is_empty() {
                 text.push_str(&format!("- {what}: {said}\n"));
             }
+        }
+        if let Some(section) = reason.section() {
+            text.push_str(&format!("- Runbook: [{reason}]({section})\n"));
         }
     }
     text

@@ -108,8 +108,9 @@ pub struct RestoreSpec {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Source {
-    /// UID of another TenantCluster, of this namespace, that is gone: it becomes this one, with its authorities and keys.
-    /// This one has to be made for that (`spec.etcd.bootstrap: Restore`), with the address ranges of then, and its target
+    /// UID of another TenantCluster, of this namespace. One that is gone becomes this one, with its authorities and keys;
+    /// of one that lives this one is a copy, where it says so (`spec.etcd.copyOf`), with those of its own. This one has to
+    /// be made for that (`spec.etcd.bootstrap: Restore`), with the address ranges of then, and its target
     /// (`spec.backup.target`) has to have the backup and to name a recovery key (`encryption.recoverySecret`).
     /// `etcd-agent backup clusters` lists whose backups a target has.
     /// Default: the TenantCluster's own. Example: `0a1b2c3d-0011-4000-8000-000000000001`.

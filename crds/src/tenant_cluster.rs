@@ -33,7 +33,7 @@ pub use addons::{
 pub use audit::{Audit, AuditLevel, AuditLog, AuditResources, AuditRule, AuditWebhook};
 pub use authentication::{Authentication, Issuer};
 pub use authorization::{Authorization, AuthorizationWebhook};
-pub use backup::{Backup, BackupStatus, OnVolumeLoss, RestoreProgress, Retention};
+pub use backup::{Backup, BackupStatus, OnVolumeLoss, RestoreProgress, RestoreTest, Retention};
 pub use etcd::{Bootstrap, Etcd, Storage};
 pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;
@@ -46,7 +46,10 @@ pub use status::{
     AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdReplacement,
     EtcdStatus, NetworkStatus, RolledOut, RolloutStatus, TenantClusterStatus,
 };
-pub use upgrade::{Upgrade, UpgradeFinding, UpgradeGuard, UpgradePhase, UpgradeStatus};
+pub use upgrade::{
+    Upgrade, UpgradeFailure, UpgradeFailurePolicy, UpgradeFailureReason, UpgradeFinding,
+    UpgradeGuard, UpgradePhase, UpgradeSnapshot, UpgradeStatus,
+};
 
 /// A Kubernetes cluster whose API server, etcd and controllers run as pods of the management
 /// cluster.

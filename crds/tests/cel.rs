@@ -66,8 +66,13 @@ fn backup(value: &Value) -> Value {
 const FULL: &str =
     "backup.full is how often the whole database is written: at least 1h and at most 720h";
 const DELTA: &str = "backup.delta is how much may be lost at most: at least 1s and at most 1h";
+const RESTORE_TEST: &str = "backup.restoreTest is how often a restore is tested: at least 24h and at most \
+                            2160h, or 0s for never";
+const UID: &str = "0a1b2c3d-0011-4000-8000-000000000001";
 const SOAK: &str = "upgrade.soak is how long new kube-apiservers serve the minor before: at most 24h, 0s for \
                     not at all";
+const DEADLINE: &str =
+    "upgrade.deadline is how long new pods have to become ready: at least 1m and at most 24h";
 const TYPE: &str = "endpoint.type cannot change: kubeconfigs and nodes hold the address; create a \
                     new tenant cluster";
 const HOST: &str = "endpoint.type NodePort needs endpoint.host: the address or DNS name under \
@@ -112,7 +117,15 @@ fn refused() -> Vec<Case> {
         create(backup(&json!({"full": "721h"})), FULL),
         create(backup(&json!({"delta": "0s"})), DELTA),
         create(backup(&json!({"delta": "61m"})), DELTA),
+        create(backup(&json!({"restoreTest": "23h"})), RESTORE_TEST),
+        create(backup(&json!({"restoreTest": "2161h"})), RESTORE_TEST),
+        create(
+            tc(&json!({"etcd": {"copyOf": UID}})),
+            "etcd.copyOf is for a TenantCluster that begins with a backup: set etcd.bootstrap: Restore with it",
+        ),
         create(tc(&json!({"upgrade": {"soak": "25h"}})), SOAK),
+        create(tc(&json!({"upgrade": {"deadline": "59s"}})), DEADLINE),
+        create(tc(&json!({"upgrade": {"deadline": "25h"}})), DEADLINE),
         create(named("a-", &json!({})), NAME),
         create(endpoint(&json!({"type": "NodePort"})), HOST),
         create(endpoint(&json!({"type": "NodePort", "host": ""})), HOST),
@@ -161,6 +174,11 @@ fn refused() -> Vec<Case> {
             tc(&json!({"etcd": {"bootstrap": "Restore"}})),
             tc(&json!({"etcd": {"bootstrap": "New"}})),
             "etcd.bootstrap cannot change: make another TenantCluster with it",
+        ),
+        change(
+            tc(&json!({"etcd": {"bootstrap": "Restore", "copyOf": UID}})),
+            tc(&json!({"etcd": {"bootstrap": "Restore"}})),
+            "etcd.copyOf cannot change; make another TenantCluster with it",
         ),
         change(none.clone(), bare_load_balancer.clone(), TYPE),
         change(bare_load_balancer.clone(), none.clone(), TYPE),

@@ -3,7 +3,7 @@
 //! Invariant: nothing is told twice, and who has to do something is told a field or a command.
 #![allow(clippy::unwrap_used)] // tests
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use api::Reason;
@@ -104,6 +104,57 @@ fn runbook_leads_to_the_heading_of_its_reason() {
         let found = fragments.iter().filter(|heading| *heading == fragment);
         assert_eq!(found.count(), 1, "{runbook}");
     }
+}
+
+/// Sections of a page of runbooks: heading and text.
+fn sections(page: &str) -> BTreeMap<String, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../docs/runbooks/{page}.md"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let sections = text.split("\n## ").skip(1);
+    let sections = sections.map(|section| section.split_once('\n').unwrap());
+    sections
+        .map(|(heading, text)| (heading.to_owned(), text.to_owned()))
+        .collect()
+}
+
+#[test]
+fn what_is_wrong_with_etcd_or_a_backup_has_a_runbook_with_one_command() {
+    for page in ["etcd", "backup"] {
+        let mut sections = sections(page);
+        let is_here = |reason: &&Reason| {
+            let section = reason.section();
+            section.is_some_and(|to| to.starts_with(&format!("runbooks/{page}.md#")))
+        };
+        for reason in Reason::ALL.iter().filter(is_here) {
+            let text = sections.remove(reason.as_str());
+            let text = text.unwrap_or_else(|| panic!("{reason} has no section in {page}.md"));
+            for part in ["Symptom", "Safe", "Not safe", "Mend"] {
+                let lines = text.lines();
+                let begin = format!("- **{part}**: ");
+                let said =
+                    lines.filter(|line| line.len() > begin.len() && line.starts_with(&begin));
+                assert_eq!(said.count(), 1, "{reason}: {part}");
+            }
+            let commands = text.lines().filter(|line| line.starts_with("$ "));
+            assert_eq!(commands.count(), 1, "{reason} has one command");
+        }
+        let left: Vec<_> = sections.keys().collect();
+        assert!(
+            left.is_empty(),
+            "{page}.md: of no reason that needs one: {left:?}"
+        );
+    }
+    // The rule by which they are chosen finds those that nobody may be left alone with.
+    for reason in [
+        Reason::QuorumLost,
+        Reason::OtherClaim,
+        Reason::RestoreGivenUp,
+        Reason::BackupLate,
+    ] {
+        assert!(reason.section().is_some(), "{reason}");
+    }
+    assert_eq!(Reason::BackedUp.section(), None);
+    assert_eq!(Reason::NoRoom.section(), None);
 }
 
 #[test]

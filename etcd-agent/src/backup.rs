@@ -1,14 +1,16 @@
 //! `etcd-agent backup`: from flags and files to the crate `backup`.
 //!
 //! Invariant: exit code 0 is done, 1 failed, 3 another backup of the same tenant cluster runs, 4 a
-//! restore that cannot be had; 2 is a wrong command line.
+//! restore that cannot be had, 5 one that is not what was backed up; 2 is a wrong command line.
 
 mod check;
 mod choose;
 mod clusters;
+mod compare;
 mod failure;
 mod identity;
 mod in_place;
+mod live;
 mod new_key;
 mod reading;
 mod report;
@@ -16,16 +18,17 @@ mod serve;
 mod store;
 
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use ::backup::engine::{self, Ended, Options, Progress};
-use ::backup::etcd::{Etcd, Tls};
 use ::backup::plan::Settings;
 use ::backup::plan::retention::Retention;
 use ::backup::reader;
 use ::backup::restore;
 use ::backup::restore::programs::{Member, Programs};
+use ::backup::restore::survivors::{self, Base, Candidate};
 use backup_format::keys::{DataKey, Keys, WrappedKey};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -33,9 +36,12 @@ use tokio::sync::{mpsc, watch};
 use self::choose::Choices;
 pub use self::failure::Failure;
 use self::failure::{ANOTHER, FAILED, read, say};
+use self::live::etcd_at;
 use self::reading::{find, reader};
 use self::store::AnyStore;
-use crate::args::backup::{BackupArgs, BackupCommand, RestoreArgs, RunArgs, VerifyArgs};
+use crate::args::backup::{
+    BackupArgs, BackupCommand, BuildArgs, RestoreArgs, RunArgs, SalvageArgs, VerifyArgs,
+};
 use crate::ids::Id;
 
 /// Questions that wait for an answer; more have to wait before they are heard.
@@ -82,24 +88,18 @@ pub async fn perform(command: BackupCommand) -> Result<(), Failure> {
         BackupCommand::Clusters(args) => clusters::list(&args).await,
         BackupCommand::Identity(args) => identity::open(&args).await,
         BackupCommand::Restore(args) => restore(args).await,
+        BackupCommand::Salvage(args) => salvage(args).await,
         BackupCommand::Fetch(args) => in_place::fetch(&args).await,
         BackupCommand::Replay(args) => in_place::replay(&args).await,
         BackupCommand::Seal(args) => in_place::seal(&args),
         BackupCommand::Forget(args) => in_place::forget(&args),
+        BackupCommand::Compare(args) => compare::compare(&args).await,
     }
 }
 
 async fn back_up(args: RunArgs) -> Result<(), Failure> {
     let store = Arc::new(AnyStore::open(&args.store)?);
-    let tls = match &args.etcd_tls {
-        None => None,
-        Some(folder) => Some(Tls {
-            ca: read(&folder.join("ca.crt"))?,
-            certificate: read(&folder.join("tls.crt"))?,
-            key: read(&folder.join("tls.key"))?,
-        }),
-    };
-    let etcd = Etcd::new(&args.etcd, tls.as_ref())?;
+    let etcd = etcd_at(&args.etcd, args.etcd_tls.as_deref())?;
     let data = DataKey::read(&read(&args.keys.join("data-key"))?);
     let wrapped = WrappedKey::read(&read(&args.keys.join("wrapped-key"))?);
     let (Some(data), Some(wrapped)) = (data, wrapped) else {
@@ -204,6 +204,16 @@ async fn restore(args: RestoreArgs) -> Result<(), Failure> {
     if args.dry_run {
         return Ok(());
     }
+    let (programs, scratch, member) = of(args.build);
+    let built = restore::build(&reader, found, &programs, &scratch, &member).await?;
+    say(&format!(
+        "revision {}, {} of it replayed",
+        built.revision, built.replayed
+    ))
+}
+
+/// Programs, the folder for what is made on the way, and the member.
+fn of(args: BuildArgs) -> (Programs, PathBuf, Member) {
     let programs = Programs {
         etcd: args.programs.join("etcd"),
         etcdutl: args.programs.join("etcdutl"),
@@ -216,9 +226,33 @@ async fn restore(args: RestoreArgs) -> Result<(), Failure> {
         token: args.initial_cluster_token,
         bump: args.bump,
     };
-    let built = restore::build(&reader, found, &programs, &args.scratch, &member).await?;
-    say(&format!(
-        "revision {}, {} of it replayed",
-        built.revision, built.replayed
-    ))
+    (programs, args.scratch, member)
+}
+
+async fn salvage(args: SalvageArgs) -> Result<(), Failure> {
+    let store = AnyStore::open(&args.read.store)?;
+    let reader = reader(&store, &args.read)?;
+    let (programs, scratch, member) = of(args.build);
+    let made = survivors::salvage(&reader, &args.survivors, &programs, &scratch, &member).await?;
+    for (survivor, candidate) in args.survivors.iter().zip(&made.candidates) {
+        let survivor = survivor.display();
+        say(&match candidate {
+            Candidate::Reaches { own, whole } => format!(
+                "{survivor}: revision {own}, and {whole} with what the backup has beyond it"
+            ),
+            Candidate::Unusable(why) => format!("{survivor}: not used: {why}"),
+        })?;
+    }
+    say(&match made.backup {
+        Some(revision) => format!("the backup alone: revision {revision}"),
+        None => "the backup alone cannot be restored".to_owned(),
+    })?;
+    let of = match made.base {
+        Base::Backup => "the backup".to_owned(),
+        Base::Survivor(number) => match args.survivors.get(number) {
+            Some(survivor) => survivor.display().to_string(),
+            None => format!("directory {number}"),
+        },
+    };
+    say(&format!("made of {of}: revision {}", made.revision))
 }

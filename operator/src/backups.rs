@@ -1,11 +1,12 @@
 //! What is known of the backups of tenant clusters: who cares for a backup tells it, and who writes the status of the
-//! TenantCluster says it.
+//! TenantCluster says it; and of whom a restore is tested just now.
 //!
 //! Invariant: nothing has to survive a restart: it is looked at anew, and until then what the status says stands.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use api::tenant_cluster::RestoreTest;
 use api::{ConditionStatus, ConditionType, Reason, TenantCluster};
 use jiff::Timestamp;
 
@@ -26,6 +27,8 @@ pub enum Said {
         last_full: Option<Timestamp>,
         /// When the newest was taken that is known to be whole; none where that is not known now.
         verified: Option<Timestamp>,
+        /// What came of a test of a restore that has just ended; none where none has.
+        restore_test: Option<RestoreTest>,
     },
 }
 
@@ -42,14 +45,21 @@ pub fn is_told(cluster: &TenantCluster) -> bool {
     conditions.any(|c| c.type_ == ConditionType::BackupReady.as_str())
 }
 
+/// Restores that are tested at a time, of all tenant clusters: each takes what an etcd takes. More run only where an
+/// operator that has just begun to lead finds them.
+const MOST_TESTS: usize = 2;
+
 /// By UID of the TenantCluster.
 #[derive(Debug, Default)]
-pub struct Backups(Mutex<HashMap<String, Said>>);
+pub struct Backups {
+    said: Mutex<HashMap<String, Said>>,
+    tested: Mutex<BTreeSet<String>>,
+}
 
 impl Backups {
     /// Says it; true where it is something else than before.
     pub fn publish(&self, uid: &str, said: Said) -> bool {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(uid) {
             Some(before) if *before == said => false,
             _ => {
@@ -62,13 +72,57 @@ impl Backups {
     /// What was told last.
     #[must_use]
     pub fn of(&self, uid: &str) -> Option<Said> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(uid).cloned()
+    }
+
+    /// Whether a restore of this one may be tested now; if so, it counts until [`Self::end_test`].
+    pub fn begin_test(&self, uid: &str) -> bool {
+        let mut tested = self.tested();
+        let may = tested.contains(uid) || tested.len() < MOST_TESTS;
+        if may {
+            tested.insert(uid.to_owned());
+        }
+        may
+    }
+
+    /// A restore of it is tested.
+    pub fn hold_test(&self, uid: &str) {
+        self.tested().insert(uid.to_owned());
+    }
+
+    /// None is.
+    pub fn end_test(&self, uid: &str) {
+        self.tested().remove(uid);
+    }
+
+    fn tested(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.tested.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets one that is gone.
     pub fn forget(&self, uid: &str) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.end_test(uid);
+        let mut known = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         known.remove(uid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_restores_are_tested_at_a_time_and_one_that_ends_makes_room() {
+        let backups = Backups::default();
+        assert!(backups.begin_test("a") && backups.begin_test("b"));
+        assert!(backups.begin_test("a"), "it has its place");
+        assert!(!backups.begin_test("c"));
+        backups.forget("a");
+        assert!(backups.begin_test("c") && !backups.begin_test("a"));
+        // One that is found to run counts, whatever the number.
+        backups.hold_test("d");
+        backups.end_test("b");
+        assert!(!backups.begin_test("a"));
     }
 }

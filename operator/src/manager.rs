@@ -52,6 +52,7 @@ use crate::tenant_session::session::Dial;
 use crate::throttle::Throttle;
 use crate::triggers::{Triggered, Triggers};
 use crate::upgrades;
+use crate::upgrades::versions;
 use crate::watches::secrets::SecretWatches;
 use crate::watches::virtual_machines::VmWatches;
 
@@ -388,6 +389,13 @@ fn on_target(context: &Context, target: &BackupTarget, there: bool) {
 fn on_snapshot(context: &Context, snapshot: &Snapshot, there: bool) {
     if !context.leadership.is_leader() {
         return;
+    }
+    // An upgrade may wait for it.
+    let namespace = snapshot.namespace().unwrap_or_default();
+    let cluster = ObjectRef::new(&snapshot.spec.cluster_name).within(&namespace);
+    let found = context.stores.clusters.get(&cluster);
+    if found.is_some_and(|cluster| versions::wanted(&cluster).is_some()) {
+        let _ = context.triggers.clusters.send(cluster);
     }
     if there {
         // Sending fails only once the controllers have ended.

@@ -12,8 +12,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use tenant_cp::names;
 
+mod error_line;
 mod last_words;
 
+use error_line::first_error_line;
 use last_words::last_words;
 
 /// Bytes of a sentence that are passed on.
@@ -143,6 +145,34 @@ pub fn of(pod: &Pod) -> Option<PodFailure> {
     })
 }
 
+/// A container of this pod, as JSON, that was started again so often, and how it ended.
+#[must_use]
+pub fn ends_often(pod: &Value, times: i64) -> Option<String> {
+    of_containers(pod, |container| {
+        let is_it = container.restart_count >= times;
+        is_it.then(|| how_it_ended(container))
+    })
+}
+
+/// A container of this pod, as JSON, whose image is not there.
+#[must_use]
+pub fn lacks_image(pod: &Value) -> Option<String> {
+    of_containers(pod, |container| {
+        let (reason, message, _) = not_made(container)?;
+        (reason == Reason::ImagePullFailed).then_some(message)
+    })
+}
+
+/// The first container of which something is said, with the name of the pod.
+fn of_containers(pod: &Value, said: impl Fn(&ContainerStatus) -> Option<String>) -> Option<String> {
+    let pod = Pod::deserialize(pod).ok()?;
+    let status = &pod.status;
+    let mut containers = (status.init_container_statuses.iter()).chain(&status.container_statuses);
+    let message = containers.find_map(said)?;
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    Some(format!("pod {name}: {}", cut(&message)))
+}
+
 /// What etcd's start gate says against the volume of this pod, as JSON, that no other try changes.
 #[must_use]
 pub fn refusal_of_gate(pod: &Value) -> Option<Reason> {
@@ -244,14 +274,24 @@ fn ends_again(container: &ContainerStatus) -> Option<Found> {
     if waiting.reason != "CrashLoopBackOff" {
         return None;
     }
+    Some((
+        Reason::CrashLooping,
+        how_it_ended(container),
+        container.restart_count >= MANY_RESTARTS,
+    ))
+}
+
+/// How a container that was started again ended the last time, for people.
+fn how_it_ended(container: &ContainerStatus) -> String {
     let name = &container.name;
-    let last = container.last_state.terminated.as_ref();
+    let ended = container.state.terminated.as_ref();
+    let last = ended.or(container.last_state.terminated.as_ref());
     let last = last.map_or_else(String::new, |last| {
         let how = format!(": {}, exit code {}", last.reason, last.exit_code);
-        // Of etcd it is the end of its log, which is another one each time.
+        // It is the end of a log, which is another one each time.
         let words = match name == names::ETCD {
             true => last_words(&last.message).map(|words| words.text()),
-            false => Some(last.message.trim().to_owned()),
+            false => first_error_line(&last.message),
         };
         match words.filter(|words| !words.is_empty()) {
             Some(words) => format!("{how}: {words}"),
@@ -259,12 +299,7 @@ fn ends_again(container: &ContainerStatus) -> Option<Found> {
         }
     });
     // Without the number of restarts: each would be another status.
-    let message = format!("{name} ends whenever it is started{last}");
-    Some((
-        Reason::CrashLooping,
-        message,
-        container.restart_count >= MANY_RESTARTS,
-    ))
+    format!("{name} ends whenever it is started{last}")
 }
 
 fn unschedulable(conditions: &[PodCondition]) -> Option<Found> {

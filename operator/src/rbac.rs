@@ -63,6 +63,8 @@ pub fn cluster() -> Vec<Rule> {
         // One that is carried out is read live: what follows from it cannot be undone. One is made where all volumes of
         // an etcd are gone and the user said so.
         Rule::new(&["covey.dev"], &["restores"], &["create", "get"]),
+        // One is made before an upgrade.
+        Rule::new(&["covey.dev"], &["snapshots"], &["create"]),
         Rule::new(
             &["covey.dev"],
             &[

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 pub mod begin;
+pub mod copy;
 pub mod into;
 #[cfg(test)]
 mod tests;

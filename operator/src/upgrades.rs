@@ -1,10 +1,12 @@
-//! What speaks against an upgrade of a tenant cluster, before it begins.
+//! What speaks against an upgrade of a tenant cluster before it begins, and what ends one that has.
 //!
 //! Invariant: all checks are made every time ([`checks`]) and everything is told at once; what could not be asked
 //! ([`answers`](crate::tenant_session::preflight::answers)) is not known to be well. No I/O.
 
 pub mod checks;
+pub mod failure;
 pub mod finding;
+pub mod snapshot;
 pub mod versions;
 
 use std::time::Duration;

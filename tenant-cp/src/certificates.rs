@@ -29,7 +29,9 @@ use pki::{Due, Reason, Signer, Store, Want};
 
 pub use crate::generations::Generations;
 use crate::generations::of_authority;
-pub use crate::material::{Material, ServiceAccountKeys, encryption_configuration, encryption_key};
+pub use crate::material::{
+    Material, ServiceAccountKeys, encryption_configuration, encryption_key, encryption_name,
+};
 use crate::names::{ENCRYPTION, SERVICE_ACCOUNT};
 
 /// What must be made, and what must not be although it is missing.

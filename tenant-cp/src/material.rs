@@ -66,8 +66,9 @@ pub(crate) fn service_account_generation(file: &str) -> Option<u32> {
     number(file, SERVICE_ACCOUNT_KEY)
 }
 
-/// What a generation of encryption keys is called.
-pub(crate) fn encryption_name(generation: u32) -> String {
+/// What a generation of encryption keys is called. Example: `k1`.
+#[must_use]
+pub fn encryption_name(generation: u32) -> String {
     format!("{ENCRYPTION_KEY}{generation}")
 }
 

@@ -2,7 +2,7 @@
 //! the operator's pools, and for ever what `status.network` already says.
 //!
 //! Invariant: two tenant clusters whose ranges were decided with knowledge of each other never
-//! overlap. [`reservations`] supplies that knowledge for the moments in which a decision is made but not
+//! overlap, but a copy and what it is a copy of ([`claims::is_kin`]). [`reservations`] supplies that knowledge for the moments in which a decision is made but not
 //! yet visible in the status.
 
 use std::borrow::Borrow;
@@ -34,7 +34,7 @@ pub const DEFAULT_DNS_DOMAIN: &str = "cluster.local";
 /// The ranges of `tc`, given every other TenantCluster of the management cluster (its own entry,
 /// if among `others`, is passed over). What stands in `status.network` is returned as it is.
 /// Of two that ask for overlapping ranges, the one whose ranges are in force keeps them, else the
-/// older one (`creationTimestamp`, then UID).
+/// older one (`creationTimestamp`, then UID). A copy of another one has that one's, unless it asks for others.
 ///
 /// # Errors
 /// One [`Problem`]: a range that cannot be used, overlaps (`CIDROverlap`, `CIDRReserved`), or a
@@ -52,12 +52,17 @@ pub fn decide<T: Borrow<TenantCluster>>(
         return Ok(decided.clone());
     }
     let spec = &tc.spec.network;
+    let original = claims::of_original(tc, others);
     // What is written here is in force for ever, so nothing malformed may get in.
     if let Some(problem) = spec.dns_domain.as_deref().and_then(check_dns_domain) {
         return Err(problem);
     }
-    let pods = requested(spec.pod_cidr.as_deref(), Use::Pods, settings)?;
-    let services = requested(spec.service_cidr.as_deref(), Use::Services, settings)?;
+    let pods = spec.pod_cidr.as_ref();
+    let pods = pods.or_else(|| original.map(|network| &network.pod_cidr));
+    let services = spec.service_cidr.as_ref();
+    let services = services.or_else(|| original.map(|network| &network.service_cidr));
+    let pods = requested(pods.map(String::as_str), Use::Pods, settings)?;
+    let services = requested(services.map(String::as_str), Use::Services, settings)?;
     let mine: Vec<(Use, IpNet)> = [(Use::Pods, pods), (Use::Services, services)]
         .into_iter()
         .filter_map(|(use_, range)| Some((use_, range?)))
@@ -66,7 +71,9 @@ pub fn decide<T: Borrow<TenantCluster>>(
         return Err(problem);
     }
     let found = claims::conflicts_where(tc, &mine, others, settings, |other| {
-        !claims::same_object(tc, other) && (claims::in_force(other) || claims::older(other, tc))
+        !claims::same_object(tc, other)
+            && !claims::is_kin(tc, other)
+            && (claims::in_force(other) || claims::older(other, tc))
     });
     if let Some(problem) = found.into_iter().next() {
         return Err(problem);
@@ -97,6 +104,7 @@ pub fn decide<T: Borrow<TenantCluster>>(
         dns_domain: spec
             .dns_domain
             .clone()
+            .or_else(|| original.map(|network| network.dns_domain.clone()))
             .unwrap_or_else(|| DEFAULT_DNS_DOMAIN.to_owned()),
     })
 }

@@ -5,6 +5,7 @@
 
 use api::names::LABEL_TENANT_UID;
 use k8s_openapi::api::core::v1::Service;
+use kube::ResourceExt as _;
 
 use crate::cache::objects::version;
 use crate::names;
@@ -30,6 +31,8 @@ pub enum DesiredLoadBalancer {
     Ours,
     /// One of another class.
     Theirs(String),
+    /// None yet: it came with the data of another tenant cluster, whose load balancer it was.
+    Copied,
     /// None, or none any more.
     None,
 }
@@ -48,6 +51,9 @@ pub fn desired_load_balancer(service: &Service, settings: &Settings) -> DesiredL
             DesiredLoadBalancer::Theirs(class.to_owned())
         }
         _ if service.metadata.deletion_timestamp.is_some() => DesiredLoadBalancer::None,
+        _ if service.annotations().contains_key(names::ANNOTATION_COPIED) => {
+            DesiredLoadBalancer::Copied
+        }
         _ => DesiredLoadBalancer::Ours,
     }
 }

@@ -68,6 +68,14 @@ with_backups! {
         UpgradeWaiting: Waiting, "If it stays: read `status.upgrade.blockers`.";
         /// The new kube-apiservers run, and serve the minor before for a while.
         Upgrading: Waiting, "Nothing; `spec.upgrade.soak` says for how long.";
+        /// The upgrade failed, and what ran before comes back.
+        RollingBack: Waiting, "Nothing; `status.upgrade.failure` says why. If it stays: look at the pods of the tenant namespace.";
+        /// The upgrade failed, what ran before runs and is looked after, and that version is not tried again by itself.
+        /// Cause: A flag that the new version does not know, an image that cannot be pulled, or no room for one pod more.
+        RolledBack: Person, "Mend what `status.upgrade.failure` says and set `spec.upgrade.retry` to another number, or set `spec.version` back.";
+        /// The upgrade failed, and stays as far as it came, because `spec.upgrade.onFailure` is Hold.
+        /// Cause: A flag that the new version does not know, an image that cannot be pulled, or no room for one pod more.
+        UpgradeFailed: Person, "Mend what `status.upgrade.failure` says, set `spec.version` back, or set `spec.upgrade.onFailure` to RollBack.";
         /// The upgrade begins, and something was found that may trouble it.
         UpgradeWarned: Fine, "";
         /// All programs of the control plane have the version that was asked for.
@@ -433,6 +441,8 @@ with_backups! {
         UnAvailableLoadBalancer: Person, "Have a node with a ready pod: `kubectl get nodes`, and `externalTrafficPolicy` of the Service.";
         /// The load balancer is left to whoever implements the Service's class.
         OtherClass: Fine, "Leave `spec.loadBalancerClass` out to have Covey make it.";
+        /// The tenant cluster is a copy of another one, and the Service came with it: no load balancer is made for it yet.
+        CopiedLoadBalancer: Fine, "Take the annotation `covey.dev/copied` off the Service to have one made.";
         /// A port of the Service has no node port, by which the nodes are reached.
         /// Cause: `allocateLoadBalancerNodePorts: false` was taken over from a cloud whose balancers reach pods directly.
         NoNodePort: Person, "Set `spec.allocateLoadBalancerNodePorts` to true, or the port's `nodePort`.";

@@ -15,6 +15,11 @@ const FULL: &str =
 const A_FEW_SECONDS: &str = "duration(self) >= duration('1s') && duration(self) <= duration('1h')";
 const DELTA: &str = "backup.delta is how much may be lost at most: at least 1s and at most 1h";
 
+const NEVER_OR_HOURS: &str = "duration(self) == duration('0s') || \
+    (duration(self) >= duration('24h') && duration(self) <= duration('2160h'))";
+const RESTORE_TEST: &str = "backup.restoreTest is how often a restore is tested: at least 24h and at most 2160h, or 0s \
+    for never";
+
 /// How the etcd of a tenant cluster is backed up.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -51,6 +56,26 @@ pub struct Backup {
     /// Example: `Restore`.
     #[serde(default)]
     pub on_volume_loss: OnVolumeLoss,
+
+    /// Time from one test of a restore to the next, 24h to 2160h, or `0s` for none: what is in the target is restored into
+    /// an etcd of its own in the tenant namespace, compared with the one that serves, and thrown away. The first test
+    /// comes within 25 hours. It takes what a member of etcd takes, for as long as it lasts, and room on its node for the
+    /// database twice. Default: `168h`. Example: `24h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new(NEVER_OR_HOURS).message(RESTORE_TEST))]
+    pub restore_test: Option<Duration>,
+}
+
+impl Backup {
+    /// Time from one test of a restore to the next; none where none is wanted.
+    #[must_use]
+    pub fn restore_test_every(&self) -> Option<std::time::Duration> {
+        let every = match &self.restore_test {
+            None => std::time::Duration::from_secs(7 * 24 * 3600),
+            Some(every) => every.get()?,
+        };
+        (!every.is_zero()).then_some(every)
+    }
 }
 
 /// What is done where the volumes of all members of etcd are gone.
@@ -129,6 +154,33 @@ pub struct BackupStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub verified: Option<String>,
+    /// What came of the last test of a restore; absent where there was none yet. Example:
+    /// `{"at": "2026-11-27T00:00:00Z", "passed": "2026-11-27T00:00:00Z", "revision": 1437}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore_test: Option<RestoreTest>,
+}
+
+/// A test of a restore that is over.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoreTest {
+    /// When it ended. Example: `2026-11-27T00:00:00Z`.
+    #[schemars(length(max = 64))]
+    pub at: String,
+    /// When the last one ended well; absent where none did yet. Example: `2026-11-27T00:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub passed: Option<String>,
+    /// The revision at which what was restored was the same as etcd, the last time that it was. Example: 1437.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+    /// Why it failed; absent where it did not. Example: `at revision 1437: the backup lacks /registry/pods/a/b`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub problem: Option<String>,
+    /// Whether it failed because what was restored is not what etcd has. Default: false. Example: true.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub differs: bool,
 }
 
 /// A Restore that is under way, or that nobody has confirmed: facts that cannot be seen again.

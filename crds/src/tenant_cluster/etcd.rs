@@ -15,7 +15,9 @@ use crate::quantity::Quantity;
 #[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("self.replicas == 3 || (has(self.storage.storageClassName) == has(oldSelf.storage.storageClassName) && (!has(self.storage.storageClassName) || self.storage.storageClassName == oldSelf.storage.storageClassName))").field_path(".storage.storageClassName").message("etcd.storage.storageClassName can change only while etcd.replicas is 3, because data moves from member to member; set etcd.replicas to 3 with it, and back once it has moved")
+    validation = Rule::new("self.replicas == 3 || (has(self.storage.storageClassName) == has(oldSelf.storage.storageClassName) && (!has(self.storage.storageClassName) || self.storage.storageClassName == oldSelf.storage.storageClassName))").field_path(".storage.storageClassName").message("etcd.storage.storageClassName can change only while etcd.replicas is 3, because data moves from member to member; set etcd.replicas to 3 with it, and back once it has moved"),
+    validation = Rule::new("!has(self.copyOf) || self.bootstrap == 'Restore'").field_path(".copyOf").message("etcd.copyOf is for a TenantCluster that begins with a backup: set etcd.bootstrap: Restore with it"),
+    validation = Rule::new("has(self.copyOf) == has(oldSelf.copyOf) && (!has(self.copyOf) || self.copyOf == oldSelf.copyOf)").field_path(".copyOf").message("etcd.copyOf cannot change; make another TenantCluster with it")
 )]
 pub struct Etcd {
     /// Number of members: 1, or 3 to survive the loss of one. A change adds one after the other, each without a vote
@@ -36,6 +38,19 @@ pub struct Etcd {
         validation = Rule::new("self == oldSelf").message("etcd.bootstrap cannot change: make another TenantCluster with it")
     )]
     pub bootstrap: Bootstrap,
+
+    /// UID of the TenantCluster of the same namespace that this one is a copy of: the Restore brings its data, and it may
+    /// live on beside this one. The copy has authorities, service account keys and an encryption key of its own, and
+    /// neither nodes, volumes nor load balancers of the other one. It has the other one's address ranges, so the two can
+    /// never be linked. Only with `bootstrap: Restore`; without it what is restored becomes the other one, which has to be
+    /// gone then. Cannot change. Default: no copy.
+    /// Example: `0a1b2c3d-0011-4000-8000-000000000001`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 64),
+        regex(pattern = "^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$")
+    )]
+    pub copy_of: Option<String>,
 
     /// Volume of each member. Default: 2Gi of the default StorageClass.
     /// Example: `{"size": "8Gi", "storageClassName": "fast"}`.
@@ -76,6 +91,7 @@ impl Default for Etcd {
         Self {
             replicas: default_members(),
             bootstrap: Bootstrap::default(),
+            copy_of: None,
             storage: Storage::default(),
             resources: Resources::default(),
             quota_backend_bytes: None,

@@ -11,6 +11,7 @@ mod observe;
 mod place;
 mod processes;
 mod report;
+pub mod restore;
 pub mod workers;
 
 pub use control_plane::{Options, run};

@@ -6,7 +6,7 @@ use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
 use api::storage::Hotplug;
-use bench::{Options, autoscaler, csi, workers};
+use bench::{Options, autoscaler, csi, restore, workers};
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
@@ -113,6 +113,39 @@ enum Bench {
         idle: u64,
         /// Seconds that one step may take
         #[arg(long, default_value_t = 900)]
+        patience: u64,
+        /// JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// How much a backup lacks under load, how long a restore takes, and a member of three that lost its volume
+    Restore {
+        /// Writes a second under which it is measured how much the backup lacks
+        #[arg(long, default_value_t = 200)]
+        rate: u32,
+        /// Seconds of that; 0 leaves it out
+        #[arg(long, default_value_t = 60)]
+        load: u64,
+        /// Restores, one after another; 0 leaves them out
+        #[arg(long, default_value_t = 3)]
+        restores: usize,
+        /// Members of etcd of the tenant cluster that is restored: 1, 3 or 5
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=5))]
+        members: i32,
+        /// MiB of data in it
+        #[arg(long, default_value_t = 100)]
+        data: usize,
+        /// Writes between the full snapshot and each restore: an hour at 10 a second
+        #[arg(long, default_value_t = 36_000)]
+        deltas: u64,
+        /// Members to replace, no sooner than ten minutes after one another; 0 leaves them out
+        #[arg(long, default_value_t = 3)]
+        replacements: usize,
+        /// Kubernetes version of the tenant clusters
+        #[arg(long, default_value = "1.35.4")]
+        kubernetes: String,
+        /// Seconds that one step may take
+        #[arg(long, default_value_t = 1200)]
         patience: u64,
         /// JSON instead of a table
         #[arg(long)]
@@ -225,6 +258,35 @@ async fn run(bench: Bench) -> Result<()> {
                 patience: Duration::from_secs(patience),
             };
             let report = Box::pin(csi::run(&options, &say)).await?;
+            match json {
+                true => pretty(&report)?,
+                false => report.table(),
+            }
+        }
+        Bench::Restore {
+            rate,
+            load,
+            restores,
+            members,
+            data,
+            deltas,
+            replacements,
+            kubernetes,
+            patience,
+            json,
+        } => {
+            let options = restore::Options {
+                rate,
+                load: Duration::from_secs(load),
+                restores,
+                members,
+                data_mib: data,
+                deltas,
+                replacements,
+                version: kubernetes,
+                patience: Duration::from_secs(patience),
+            };
+            let report = Box::pin(restore::run(&options, &say)).await?;
             match json {
                 true => pretty(&report)?,
                 false => report.table(),

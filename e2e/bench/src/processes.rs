@@ -59,17 +59,22 @@ pub(super) async fn of(tenants: &[Tenant]) -> Result<Samples> {
         let pods = tenant.parts::<Pod>().list(&ListParams::default()).await?;
         uids.extend(pods.iter().filter_map(|pod| pod.uid()));
     }
+    Ok(of_pods(&uids))
+}
+
+/// Those of pods with these UIDs; of none where processes cannot be listed.
+pub(super) fn of_pods(uids: &BTreeSet<String>) -> Samples {
     let mut samples = Samples::new();
-    for entry in fs::read_dir("/proc")?.flatten() {
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let pid = entry.file_name().to_string_lossy().parse();
         let Ok(pid) = pid else { continue };
         let folder = entry.path();
         let group = fs::read_to_string(folder.join("cgroup")).unwrap_or_default();
-        if is_in_pod(&group, &uids) {
+        if is_in_pod(&group, uids) {
             samples.extend(sample(&folder).map(|sample| (pid, sample)));
         }
     }
-    Ok(samples)
+    samples
 }
 
 fn sample(folder: &Path) -> Option<Sample> {

@@ -26,6 +26,8 @@ pub struct Program(&'static str);
 impl Program {
     /// `etcd`, `etcdctl`, `etcdutl`.
     pub const ETCD: Self = Self("etcd");
+    /// `etcd` of the next minor: what an upgrade leads to. No lab runs it.
+    pub const ETCD_3_7: Self = Self("etcd-3.7");
     /// `containerd`, `containerd-shim-runc-v2`, `ctr`.
     pub const CONTAINERD: Self = Self("containerd");
     /// `runc`.
@@ -86,7 +88,12 @@ impl Program {
     /// Tests of Kubernetes itself; only `cargo xtask conformance` builds them.
     pub const UPSTREAM: [Self; 1] = [Self::E2E_1_35];
     /// What no lab runs: programs that tests compare ours with, or hold them to.
-    pub const REFERENCES: [Self; 3] = [Self::CLOUD_PROVIDER, Self::CSI_SANITY, Self::VERSITYGW];
+    pub const REFERENCES: [Self; 4] = [
+        Self::CLOUD_PROVIDER,
+        Self::CSI_SANITY,
+        Self::ETCD_3_7,
+        Self::VERSITYGW,
+    ];
 
     /// What tests without a lab may use: both versions of the default run among it.
     #[must_use]

@@ -8,9 +8,11 @@
 //! had ends the restore.
 
 pub mod choose;
+pub mod compare;
 pub mod outcome;
 pub mod programs;
 mod replay;
+pub mod survivors;
 
 use std::path::Path;
 
@@ -157,4 +159,18 @@ pub async fn replay<S: Store>(
     database: &Path,
 ) -> Result<Restored, RestoreError> {
     replay::replay(reader, found, fetched, etcd, database).await
+}
+
+/// Replays all that comes after the snapshot on an etcd that serves what was fetched and is nobody's, what is written
+/// meanwhile included.
+///
+/// # Errors
+/// [`RestoreError`].
+pub async fn replay_all<S: Store>(
+    reader: &Reader<'_, S>,
+    found: Found,
+    fetched: Fetched,
+    etcd: &Etcd,
+) -> Result<Restored, RestoreError> {
+    replay::replay_all(reader, found, fetched, etcd).await
 }

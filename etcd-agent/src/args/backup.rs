@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::in_place::{FetchArgs, ForgetArgs, ReplayArgs, SealArgs};
+use super::in_place::{CompareArgs, FetchArgs, ForgetArgs, ReplayArgs, SealArgs};
 use super::reading::{AtArgs, ReadArgs, StoreArgs};
 use crate::ids::Id;
 
@@ -40,6 +40,9 @@ pub enum BackupCommand {
     Identity(IdentityArgs),
     /// Makes an etcd's data directory as it was at a time or revision
     Restore(RestoreArgs),
+    /// Makes an etcd's data directory of what goes furthest: data directories that are left of members, with what the
+    /// backup has beyond each, or the backup alone
+    Salvage(SalvageArgs),
     /// Restores in place, 1: fetches the full snapshot for `etcdutl snapshot restore`, and makes room on the volume
     Fetch(FetchArgs),
     /// Restores in place, 2: replays what came after it on an etcd that serves it, and takes a snapshot of that
@@ -48,6 +51,9 @@ pub enum BackupCommand {
     Seal(SealArgs),
     /// Restores in place, at the end: removes what a member had before
     Forget(ForgetArgs),
+    /// Tests a restore, after `fetch`: replays what came after the full snapshot on an etcd that serves it, and compares
+    /// that with the etcd that is backed up
+    Compare(CompareArgs),
 }
 
 /// Flags of `etcd-agent backup check`.
@@ -236,6 +242,14 @@ pub struct RestoreArgs {
     /// Only says whether it can be had, and makes nothing
     #[arg(long, env = "COVEY_RESTORE_DRY_RUN")]
     pub dry_run: bool,
+    /// What is made
+    #[command(flatten)]
+    pub build: BuildArgs,
+}
+
+/// A member's data directory that is made, and with what.
+#[derive(Clone, Debug, Args)]
+pub struct BuildArgs {
     /// The data directory to make; it must not be there
     #[arg(long, env = "COVEY_ETCD_DATA_DIR", value_name = "DIR")]
     pub data_dir: PathBuf,
@@ -265,4 +279,19 @@ pub struct RestoreArgs {
     /// How much revisions are raised: more than what was ever told beyond the backup
     #[arg(long, env = "COVEY_RESTORE_BUMP", value_name = "N")]
     pub bump: u64,
+}
+
+/// Flags of `etcd-agent backup salvage`.
+#[derive(Clone, Debug, Args)]
+pub struct SalvageArgs {
+    /// What is read
+    #[command(flatten)]
+    pub read: ReadArgs,
+    /// A data directory that is left of a member; may be given several times. It is only read
+    #[arg(long = "survivor", value_name = "DIR", required = true)]
+    #[arg(env = "COVEY_RESTORE_SURVIVORS", value_delimiter = ',')]
+    pub survivors: Vec<PathBuf>,
+    /// What is made
+    #[command(flatten)]
+    pub build: BuildArgs,
 }

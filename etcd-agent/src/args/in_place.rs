@@ -1,4 +1,4 @@
-//! The command line of a restore in place: one command for each container of its pods.
+//! The command line of a restore in place, and of its test: one command for each container of its pods.
 //!
 //! Invariant: what decides about data has no default.
 
@@ -23,9 +23,22 @@ pub struct VolumeArgs {
 /// Flags of `etcd-agent backup fetch`.
 #[derive(Clone, Debug, Args)]
 pub struct FetchArgs {
-    /// Where it will be built
-    #[command(flatten)]
-    pub volume: VolumeArgs,
+    /// The volume of the member on which it will be built, to make room there; left out where it is only compared
+    #[arg(
+        long,
+        env = "COVEY_RESTORE_VOLUME",
+        value_name = "DIR",
+        requires = "restore"
+    )]
+    pub volume: Option<PathBuf>,
+    /// UID of the Restore: its folder on the volume is named after it
+    #[arg(
+        long,
+        env = "COVEY_RESTORE_UID",
+        value_name = "UID",
+        requires = "volume"
+    )]
+    pub restore: Option<String>,
     /// What is read
     #[command(flatten)]
     pub read: ReadArgs,
@@ -52,6 +65,29 @@ pub struct ReplayArgs {
     /// URL of an etcd that serves what was fetched, and that nobody else asks
     #[arg(long, env = "COVEY_RESTORE_ETCD", value_name = "URL")]
     pub etcd: String,
+}
+
+/// Flags of `etcd-agent backup compare`.
+#[derive(Clone, Debug, Args)]
+pub struct CompareArgs {
+    /// What is read
+    #[command(flatten)]
+    pub read: ReadArgs,
+    /// That of `fetch`
+    #[arg(long, env = "COVEY_RESTORE_SCRATCH", value_name = "DIR")]
+    pub scratch: PathBuf,
+    /// URL of an etcd that serves what was fetched, and that nobody else asks
+    #[arg(long, env = "COVEY_RESTORE_ETCD", value_name = "URL")]
+    pub etcd: String,
+    /// URL of a member of the etcd that is backed up: it is only read
+    #[arg(long, env = "COVEY_RESTORE_LIVE", value_name = "URL")]
+    pub live: String,
+    /// Folder with `ca.crt`, `tls.crt` and `tls.key` for that
+    #[arg(long, env = "COVEY_RESTORE_LIVE_TLS", value_name = "DIR")]
+    pub live_tls: Option<PathBuf>,
+    /// File that is there and gets what was compared as one line of JSON: `revision`, `keys`, `bytes`
+    #[arg(long, env = "COVEY_RESTORE_REPORT", value_name = "FILE")]
+    pub report: Option<PathBuf>,
 }
 
 /// Flags of `etcd-agent backup seal`.

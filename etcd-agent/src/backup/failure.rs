@@ -16,6 +16,8 @@ pub(super) const FAILED: u8 = 1;
 pub(super) const ANOTHER: u8 = 3;
 /// A restore that cannot be had.
 pub(super) const NOT_TO_BE_HAD: u8 = 4;
+/// What was restored is not what was backed up.
+pub(super) const DIFFERS: u8 = 5;
 
 /// What ended it, with the exit code.
 #[derive(Clone, Debug, Eq, PartialEq)]

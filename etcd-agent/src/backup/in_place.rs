@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::failure::{FAILED, Failure, read, say};
 use super::reading::{find, reader};
 use super::store::AnyStore;
-use crate::args::in_place::{FetchArgs, ForgetArgs, ReplayArgs, SealArgs, VolumeArgs};
+use crate::args::in_place::{FetchArgs, ForgetArgs, ReplayArgs, SealArgs};
 use crate::built::{BEFORE, BUILT, Built, DATA, PREFIX, folder};
 use crate::gate::observe::Volume;
 use crate::gate::plan::Data;
@@ -71,7 +71,9 @@ pub(super) async fn fetch(args: &FetchArgs) -> Result<(), Failure> {
             found.revision, args.least_revision
         )));
     }
-    make_room(&args.volume)?;
+    if let (Some(volume), Some(restore)) = (&args.volume, &args.restore) {
+        make_room(volume, restore)?;
+    }
     let fetched = restore::fetch(&reader, found, &args.scratch.join(SNAPSHOT)).await?;
     let handed = Handed {
         full: found.full.to_string(),
@@ -90,9 +92,9 @@ pub(super) async fn fetch(args: &FetchArgs) -> Result<(), Failure> {
 }
 
 /// Makes the folder of this restore anew, and removes those of others that nobody took over.
-fn make_room(args: &VolumeArgs) -> Result<(), Failure> {
-    let name = name(args)?;
-    for entry in fs::read_dir(&args.volume)? {
+fn make_room(volume: &Path, restore: &str) -> Result<(), Failure> {
+    let name = name(restore)?;
+    for entry in fs::read_dir(volume)? {
         let entry = entry?;
         let other = entry.file_name();
         let is_ours = other.to_str().is_some_and(|name| name.starts_with(PREFIX));
@@ -112,7 +114,7 @@ fn make_room(args: &VolumeArgs) -> Result<(), Failure> {
             Err(error) => return Err(error.into()),
         }
     }
-    fs::create_dir(args.volume.join(name))?;
+    fs::create_dir(volume.join(name))?;
     Ok(())
 }
 
@@ -120,14 +122,7 @@ pub(super) async fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let store = AnyStore::open(&args.read.store)?;
     let reader = reader(&store, &args.read)?;
     let (found, fetched) = handed(&args.scratch)?;
-    let etcd = Etcd::new(&args.etcd, None)?;
-    let begun = Instant::now();
-    while let Err(error) = etcd.status().await {
-        if begun.elapsed() > START {
-            return Err(error.into());
-        }
-        tokio::time::sleep(LOOK).await;
-    }
+    let etcd = served(&args.etcd).await?;
     let database = args.scratch.join(RESTORED);
     let restored = restore::replay(&reader, found, fetched, &etcd, &database).await?;
     let revision = restored.revision;
@@ -138,7 +133,21 @@ pub(super) async fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     ))
 }
 
-fn handed(scratch: &Path) -> Result<(Found, Fetched), Failure> {
+/// An etcd of ours, once it serves.
+pub(super) async fn served(url: &str) -> Result<Etcd, Failure> {
+    let etcd = Etcd::new(url, None)?;
+    let begun = Instant::now();
+    while let Err(error) = etcd.status().await {
+        if begun.elapsed() > START {
+            return Err(error.into());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(etcd)
+}
+
+/// What `fetch` found and fetched.
+pub(super) fn handed(scratch: &Path) -> Result<(Found, Fetched), Failure> {
     let handed: Handed = serde_json::from_slice(&read(&scratch.join(FOUND))?)?;
     let full: FullName = handed.full.parse()?;
     let previous = match handed.previous {
@@ -162,7 +171,7 @@ fn handed(scratch: &Path) -> Result<(Found, Fetched), Failure> {
 }
 
 pub(super) fn seal(args: &SealArgs) -> Result<(), Failure> {
-    let name = name(&args.volume)?;
+    let name = name(&args.volume.restore)?;
     let place = args.volume.volume.join(&name);
     let Replayed { revision } = serde_json::from_slice(&read(&args.scratch.join(REPLAYED))?)?;
     let data = match Volume::open(&place.join(DATA))?.data()? {
@@ -193,7 +202,7 @@ pub(super) fn seal(args: &SealArgs) -> Result<(), Failure> {
 }
 
 pub(super) fn forget(args: &ForgetArgs) -> Result<(), Failure> {
-    let place = args.volume.volume.join(name(&args.volume)?);
+    let place = args.volume.volume.join(name(&args.volume.restore)?);
     match Volume::open(&args.volume.volume.join(MEMBER_DATA))?.data()? {
         Data::Log {
             ids,
@@ -211,8 +220,8 @@ pub(super) fn forget(args: &ForgetArgs) -> Result<(), Failure> {
     }
 }
 
-fn name(args: &VolumeArgs) -> Result<String, Failure> {
-    folder(&args.restore).ok_or_else(|| said("--restore is no UID"))
+fn name(restore: &str) -> Result<String, Failure> {
+    folder(restore).ok_or_else(|| said("--restore is no UID"))
 }
 
 fn put(path: &Path, what: &impl Serialize) -> Result<(), Failure> {

@@ -5,6 +5,7 @@
 
 mod asked;
 mod bucket;
+mod compared;
 mod faults;
 mod holes;
 mod identity;
@@ -12,4 +13,5 @@ mod in_place;
 mod killed;
 mod restored;
 mod support;
+mod survivors;
 mod writers;

@@ -12,3 +12,4 @@ mod directories;
 mod identifiers;
 mod segments;
 mod support;
+mod versions;

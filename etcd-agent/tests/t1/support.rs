@@ -11,6 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use lab::programs::Program;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use testkit::process::{Process, Workdir};
 use testkit::programs::reference_or_skip;
@@ -154,6 +155,7 @@ impl Site {
 
     fn spawn(
         &self,
+        program: &Path,
         volume: &Path,
         name: &str,
         cluster: &Cluster,
@@ -180,7 +182,7 @@ impl Site {
         ];
         flags.extend(more.iter().map(|flag| (*flag).to_owned()));
         let log = volume.with_extension("log");
-        let process = Process::spawn(name, &self.etcd, &flags, &log)?;
+        let process = Process::spawn(name, program, &flags, &log)?;
         Ok(Member { process, url })
     }
 
@@ -193,28 +195,58 @@ impl Site {
     ) -> Result<Vec<Member>> {
         let named = volumes.iter().enumerate();
         let members = named.map(|(number, volume)| {
-            self.spawn(volume, &format!("etcd-{number}"), cluster, "new", more)
+            let name = format!("etcd-{number}");
+            self.spawn(&self.etcd, volume, &name, cluster, "new", more)
         });
         let mut members: Vec<_> = members.collect::<Result<_>>()?;
         for member in &mut members {
-            ask_until("a leader", PATIENCE, || {
-                let ended = member.process.exited();
-                let answer = match ended {
-                    Some(_) => Err(anyhow::anyhow!(member.process.log_tail(10))),
-                    None => Ok(self
-                        .status(&member.url)
-                        .map_err(|error| format!("{error:#}"))),
-                };
-                std::future::ready(answer)
-            })
-            .await?;
+            self.serves(member).await?;
         }
         Ok(members)
     }
 
+    /// Until it knows its leader.
+    async fn serves(&self, member: &mut Member) -> Result<()> {
+        ask_until("a leader", PATIENCE, || {
+            let ended = member.process.exited();
+            let answer = match ended {
+                Some(_) => Err(anyhow::anyhow!(member.process.log_tail(10))),
+                None => Ok(self
+                    .status(&member.url)
+                    .map_err(|error| format!("{error:#}"))),
+            };
+            std::future::ready(answer)
+        })
+        .await
+    }
+
+    /// Starts a member of a cluster that runs, with this `etcd`, and waits until it knows its leader.
+    pub(crate) async fn join(
+        &self,
+        program: &Path,
+        volume: &Path,
+        name: &str,
+        cluster: &Cluster,
+    ) -> Result<Member> {
+        let mut member = self.spawn(program, volume, name, cluster, "existing", &[])?;
+        self.serves(&mut member).await?;
+        Ok(member)
+    }
+
     /// Starts a member that is to fail, and waits until it has.
     pub(crate) async fn start_in_vain(&self, volume: &Path, cluster: &Cluster) -> Result<String> {
-        let mut member = self.spawn(volume, "etcd-0", cluster, "existing", &[])?;
+        self.fails(&self.etcd, volume, "etcd-0", cluster).await
+    }
+
+    /// The same of any member, with this `etcd`.
+    pub(crate) async fn fails(
+        &self,
+        program: &Path,
+        volume: &Path,
+        name: &str,
+        cluster: &Cluster,
+    ) -> Result<String> {
+        let mut member = self.spawn(program, volume, name, cluster, "existing", &[])?;
         let status = member.process.ended(PATIENCE).await?;
         ensure!(!status.success(), "etcd started");
         Ok(member.process.log_tail(20))
@@ -260,6 +292,27 @@ impl Site {
 
     pub(crate) fn put(&self, member: &Member, key: &str, value: &str) -> Result<()> {
         self.etcdctl(&member.url, &["put", key, value]).map(drop)
+    }
+
+    /// Its program's version, and the one that its data is of.
+    pub(crate) fn versions(&self, member: &Member) -> Result<(String, String)> {
+        let status = &self.etcdctl(&member.url, &["endpoint", "status"])?[0]["Status"];
+        let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
+        Ok((text("version"), text("storageVersion")))
+    }
+
+    /// `etcdctl downgrade`: what it says where it refuses.
+    pub(crate) fn downgrade(&self, member: &Member, what: &str, to: &str) -> Result<()> {
+        let args: &[&str] = match what {
+            "cancel" => &["downgrade", "cancel"],
+            _ => &["downgrade", what, to],
+        };
+        self.etcdctl(&member.url, args).map(drop)
+    }
+
+    /// The program of the lab's own version.
+    pub(crate) fn etcd(&self) -> &Path {
+        &self.etcd
     }
 
     /// Takes history away until a revision.
@@ -327,7 +380,14 @@ impl Member {
         self.end();
     }
 
-    /// The same, for who keeps what is left of it.
+    /// Ends it in order, so that all that it was told is on its volume. One that is killed has noted what was agreed upon
+    /// until a moment before.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        self.process.signal(Signal::TERM)?;
+        self.process.ended(PATIENCE).await.map(drop)
+    }
+
+    /// As [`Self::kill`], for who keeps what is left of it.
     pub(crate) fn end(&mut self) {
         self.process.kill();
     }

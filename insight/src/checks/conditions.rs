@@ -111,7 +111,9 @@ fn level(reason: Option<Reason>, age: SignedDuration, grace: SignedDuration) -> 
             | R::AboveLimits
             | R::AddonOff
             | R::AutoscalingRefused
-            | R::UpgradeBlocked,
+            | R::UpgradeBlocked
+            | R::UpgradeFailed
+            | R::RolledBack,
         ) => Some(Level::Warning),
         // It may be known for long that there is no room, and hurts once somebody needs it.
         Some(R::NoRoom | R::QuotaExhausted | R::MemberLost | R::SpaceLow) => Some(Level::Warning),

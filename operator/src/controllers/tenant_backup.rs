@@ -20,6 +20,7 @@ pub mod identity;
 pub mod observe;
 pub mod plan;
 pub mod report;
+pub mod restore_test;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +31,7 @@ use crate::state;
 
 /// How long changes of a TenantCluster are throttled: its status is written often while it starts.
 pub const PERIOD: Duration = Duration::from_secs(1);
-/// Steps of one reconcile: keys, certificate, wrapping, identity, objects, and a look.
+/// Steps of one reconcile: keys, certificate, wrapping, identity, objects, a test, and a look.
 const MAX_STEPS: usize = 8;
 
 /// One reconcile, from the top.
@@ -40,6 +41,8 @@ const MAX_STEPS: usize = 8;
 pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result<Requeue, Error> {
     let (key, state) = (state::key_of(&*cluster), &ctx.backup_state);
     if !concerns(&cluster) || cluster.spec.paused || cluster.metadata.deletion_timestamp.is_some() {
+        // What runs of a test runs on, and holds up nobody else's.
+        ctx.backups.end_test(&cluster.uid().unwrap_or_default());
         return Ok(state.succeeded(&key, None));
     }
     let work = run_to_end(&ctx, &cluster);
@@ -59,6 +62,11 @@ async fn run_to_end(
         let now = Timestamp::now();
         let plan = plan::plan(&observed, &settings, now);
         if plan.is_settled() {
+            let uid = cluster.uid().unwrap_or_default();
+            match plan.tests {
+                true => ctx.backups.hold_test(&uid),
+                false => ctx.backups.end_test(&uid),
+            }
             if let Some(said) = plan.said {
                 tell(ctx, cluster, said);
             }

@@ -181,6 +181,8 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             observed.etcd_space = before.etcd_space;
             observed.turn = before.turn;
             observed.preflight = before.preflight;
+            // What was just made may not have been seen yet.
+            observed.upgrade_snapshot = observed.upgrade_snapshot.or(before.upgrade_snapshot);
             watch_secrets(ctx, &observed);
         }
     }

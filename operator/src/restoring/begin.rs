@@ -13,6 +13,8 @@ use api::{ConditionStatus, ConditionType, Reason, Restore, TenantCluster};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
+use super::into::Way;
+
 /// Name and UID of the one that goes ahead, among all that were seen.
 #[must_use]
 pub fn first(all: &[Arc<Restore>], cluster: &TenantCluster) -> Option<(String, String)> {
@@ -33,7 +35,7 @@ pub fn can_begin(restore: &Restore, cluster: &TenantCluster) -> bool {
     };
     let fits = match other(restore, cluster) {
         // What is built takes the place of nothing, and of nothing else.
-        Some(_) => awaits(cluster) && status.replaces.is_none(),
+        Some(of) => awaits(cluster) && status.replaces.is_none() && is_meant(cluster, of),
         None => status.replaces.is_some() && status.replaces.as_deref() == cluster_id(cluster),
     };
     let of_it = is_of(restore, cluster)
@@ -80,7 +82,11 @@ pub fn facts(restore: &Restore, now: Timestamp) -> Option<RestoreProgress> {
     Some(RestoreProgress {
         name: restore.name_any(),
         uid: restore.uid()?,
-        moment: moment(restore)?,
+        // The other one may live, so "the newest moment" is another one for each member that is built.
+        moment: match of_another {
+            Some(_) => format!("revision-{}", status.revision?),
+            None => moment(restore)?,
+        },
         cluster_id: status.cluster_id.clone()?,
         source_uid: of_another.cloned(),
         revision: status.revision?,
@@ -116,6 +122,15 @@ pub fn other<'a>(restore: &'a Restore, cluster: &TenantCluster) -> Option<&'a st
     (Some(from) != cluster.metadata.uid.as_deref()).then_some(from)
 }
 
+/// What it becomes of another TenantCluster that is brought into it: it says so itself, from when it is made.
+#[must_use]
+pub fn way(cluster: &TenantCluster) -> Way {
+    match cluster.spec.etcd.copy_of {
+        Some(_) => Way::Copy,
+        None => Way::Move,
+    }
+}
+
 /// Whether nothing of a tenant cluster may start before a Restore has brought its data. It is so by the TenantCluster
 /// alone, from when it is made, so that no Restore can come too late; and until what its members have is written down.
 #[must_use]
@@ -137,7 +152,8 @@ pub fn awaited(all: &[Arc<Restore>], cluster: &TenantCluster) -> Option<(String,
         return Some((progress.source_uid.clone()?, progress.cluster_id.clone()));
     }
     let these = all.iter().filter(|restore| {
-        is_of(restore, cluster) && other(restore, cluster).is_some() && !is_over(restore)
+        let of = other(restore, cluster).filter(|of| is_meant(cluster, of));
+        is_of(restore, cluster) && of.is_some() && !is_over(restore)
     });
     // One that is refused, or has been answered, is in nobody's way.
     let place = |restore: &Restore| {
@@ -155,6 +171,13 @@ pub fn awaited(all: &[Arc<Restore>], cluster: &TenantCluster) -> Option<(String,
     let first = these.min_by_key(|restore| place(restore))?;
     let id = source(first, cluster)?.to_owned();
     Some((other(first, cluster)?.to_owned(), id))
+}
+
+/// Whether a TenantCluster may become that one: a copy is one of a single other one.
+#[must_use]
+pub fn is_meant(cluster: &TenantCluster, other: &str) -> bool {
+    let copied = cluster.spec.etcd.copy_of.as_deref();
+    copied.is_none_or(|copied| copied == other)
 }
 
 /// Without zeros in front: a target has folders of 16 digits, a status has none that says nothing.

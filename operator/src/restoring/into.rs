@@ -1,23 +1,26 @@
 //! Whether a tenant cluster may be brought up with what another one was, and what of that is removed before it serves. No
 //! I/O, no clock, no chance.
 //!
-//! A copy beside one that runs is planned here and not carried out yet.
-//! Laws (`tests`): one set of addresses is never served by two tenant clusters unless somebody says so; what is encrypted
-//! is never served without its keys; what is not known is waited for, and refuses nothing.
+//! A TenantCluster says itself, from when it is made, whether it is a copy (`spec.etcd.copyOf`), so what becomes of the one
+//! of then meanwhile changes nothing.
+//! Laws (`tests`): authorities and service account keys are taken over only of what is proven to be gone, and never by a
+//! copy; one set of addresses is never served by two tenant clusters unless somebody says so; what is encrypted is never
+//! served without its keys; what is not known is waited for, and refuses nothing.
 
 use api::tenant_cluster::NetworkStatus;
 
 /// The tenant cluster whose backup is read.
+///
+/// There is none that is held at no pods: a TenantCluster that is there has pods or may get some at any time, so nothing of
+/// it is taken over.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Source {
     /// Nobody can say now.
     Unknown,
     /// There is no TenantCluster of that UID any more.
     Gone,
-    /// It is there, has no pods, and is to have none.
-    Held,
-    /// It is there, and has pods or may get some.
-    Runs,
+    /// It is there.
+    Lives,
 }
 
 /// Everything that it is decided by.
@@ -35,8 +38,8 @@ pub struct Facts {
     pub minor: u32,
     /// Whether the keys are there that its Secrets are encrypted with; none where that is not known.
     pub has_keys: Option<bool>,
-    /// Whether somebody said that addresses may be there twice.
-    pub may_overlap: bool,
+    /// What the tenant cluster that it becomes was made for.
+    pub way: Way,
 }
 
 /// What it becomes of it.
@@ -62,18 +65,20 @@ pub enum Verdict {
 /// Decides.
 #[must_use]
 pub fn decide(facts: &Facts) -> Verdict {
-    let way = match facts.source {
-        Source::Unknown => return Verdict::Waits("whether the tenant cluster of then is there"),
-        Source::Gone | Source::Held => Way::Move,
-        Source::Runs if facts.may_overlap => Way::Copy,
-        Source::Runs => {
+    match (facts.way, facts.source) {
+        // A copy takes nothing away from the one of then.
+        (Way::Copy, _) | (Way::Move, Source::Gone) => {}
+        (Way::Move, Source::Unknown) => {
+            return Verdict::Waits("whether the tenant cluster of then is there");
+        }
+        (Way::Move, Source::Lives) => {
             return Verdict::Refused(
                 "the tenant cluster of then is there, and two would serve the same addresses, with the same authorities: \
-                 delete it, or restore it in place"
+                 delete it, restore it in place, or make a TenantCluster with spec.etcd.copyOf to have a copy beside it"
                     .to_owned(),
             );
         }
-    };
+    }
     let Some(its) = &facts.its_network else {
         return Verdict::Waits("which addresses the tenant cluster of then had");
     };
@@ -110,7 +115,7 @@ pub fn decide(facts: &Facts) -> Verdict {
              tenant namespace"
                 .to_owned(),
         ),
-        Some(true) => Verdict::Go(way),
+        Some(true) => Verdict::Go(facts.way),
     }
 }
 
@@ -139,6 +144,37 @@ pub const REMOVED: [(&str, &str); 8] = [
     ),
 ];
 
+/// What goes from the etcd of a copy besides [`REMOVED`]: what names volumes and snapshots of the tenant cluster of then,
+/// which drivers in the copy would attach, mount and delete; and whose clients and servers it believed. The first two
+/// ConfigMaps are made anew by kube-apiservers, which would add their authorities to those that are there
+/// (`k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust`), and by us.
+pub const REMOVED_FROM_COPIES: [(&str, &str); 6] = [
+    (
+        "/registry/persistentvolumes/",
+        "/registry/persistentvolumes0",
+    ),
+    (
+        "/registry/csistoragecapacities/",
+        "/registry/csistoragecapacities0",
+    ),
+    (
+        "/registry/snapshot.storage.k8s.io/volumesnapshotcontents/",
+        "/registry/snapshot.storage.k8s.io/volumesnapshotcontents0",
+    ),
+    (
+        "/registry/groupsnapshot.storage.k8s.io/volumegroupsnapshotcontents/",
+        "/registry/groupsnapshot.storage.k8s.io/volumegroupsnapshotcontents0",
+    ),
+    (
+        "/registry/configmaps/kube-system/extension-apiserver-authentication",
+        "/registry/configmaps/kube-system/extension-apiserver-authentication\0",
+    ),
+    (
+        "/registry/configmaps/kube-public/cluster-info",
+        "/registry/configmaps/kube-public/cluster-info\0",
+    ),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,7 +195,7 @@ mod tests {
             its_minor: Some(35),
             minor: 35,
             has_keys: Some(true),
-            may_overlap: false,
+            way: Way::Move,
         }
     }
 
@@ -170,16 +206,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_or_held_moves_and_what_runs_is_copied_by_decision_alone() {
-        let of = |source, may_overlap| {
-            with(|facts| (facts.source, facts.may_overlap) = (source, may_overlap))
-        };
-        for may_overlap in [true, false] {
-            assert_eq!(of(Source::Gone, may_overlap), Verdict::Go(Way::Move));
-            assert_eq!(of(Source::Held, may_overlap), Verdict::Go(Way::Move));
+    fn only_what_is_gone_moves_and_what_was_made_to_be_a_copy_is_one_whatever_becomes_of_the_other()
+    {
+        let of = |way, source| with(|facts| (facts.way, facts.source) = (way, source));
+        assert_eq!(of(Way::Move, Source::Gone), Verdict::Go(Way::Move));
+        assert!(matches!(
+            of(Way::Move, Source::Lives),
+            Verdict::Refused(why) if why.contains("spec.etcd.copyOf")
+        ));
+        for source in [Source::Unknown, Source::Gone, Source::Lives] {
+            assert_eq!(of(Way::Copy, source), Verdict::Go(Way::Copy));
         }
-        assert_eq!(of(Source::Runs, true), Verdict::Go(Way::Copy));
-        assert!(matches!(of(Source::Runs, false), Verdict::Refused(_)));
     }
 
     #[test]
@@ -213,11 +250,11 @@ mod tests {
 
     #[test]
     fn what_is_removed_has_all_of_its_prefix_and_nothing_beside_it() {
-        for (from, before) in REMOVED {
+        for (from, before) in REMOVED.into_iter().chain(REMOVED_FROM_COPIES) {
             assert!(from < before);
             for other in ["", "x", "~", "default/web"] {
                 let key = format!("{from}{other}");
-                let is_alone = from.ends_with("kubernetes");
+                let is_alone = before.ends_with('\0');
                 let is_in = *key >= *from && *key < *before;
                 assert_eq!(is_in, !is_alone || other.is_empty(), "{key}");
             }
@@ -228,9 +265,14 @@ mod tests {
             "/registry/endpointslices/default/kubernetes-ingress",
             "/registry/minion",
             "/registry/pods/default/web",
+            "/registry/persistentvolumeclaims/default/data",
+            "/registry/configmaps/kube-system/extension-apiserver-authentication-2",
+            "/registry/configmaps/kube-public/cluster-information",
+            "/registry/snapshot.storage.k8s.io/volumesnapshots/default/a",
         ] {
             let is_in = REMOVED
                 .iter()
+                .chain(&REMOVED_FROM_COPIES)
                 .any(|(from, before)| stays >= *from && stays < *before);
             assert!(!is_in, "{stays}");
         }

@@ -19,7 +19,7 @@ use super::session::{Error, REQUEST_TIMEOUT};
 pub mod answers;
 pub mod disk_times;
 
-use answers::{Alarm, DataHash, ListedMember, MemberStatus};
+use answers::{Alarm, DataHash, ListedMember, MemberStatus, Stored};
 use disk_times::DiskTimes;
 
 /// Asks one member what it is. The client is of a session with it, as everywhere here.
@@ -110,6 +110,50 @@ pub async fn delete_range(client: &Client, from: &str, before: &str) -> Result<(
     let text = |key: &str| base64::engine::general_purpose::STANDARD.encode(key);
     let body = json!({ "key": text(from), "range_end": text(before) });
     change(client, "/v3/kv/deleterange", &body).await
+}
+
+/// Objects from one key on and before another whose last change is not after a revision, the first of them by their keys;
+/// at most so many.
+///
+/// # Errors
+/// [`Error::AskEtcd`].
+pub async fn unchanged_since(
+    client: &Client,
+    (from, before): (&str, &str),
+    revision: i64,
+    most: u32,
+) -> Result<Vec<Stored>, Error> {
+    let text = |key: &str| base64::engine::general_purpose::STANDARD.encode(key);
+    let body = json!({
+        "key": text(from), "range_end": text(before), "limit": most.to_string(),
+        "max_mod_revision": revision.to_string(),
+    });
+    let range: answers::Range = ask(client, "/v3/kv/range", &body).await?;
+    range.read().map_err(unreadable)
+}
+
+/// Writes objects, or deletes those without a value, if none of them was changed since it was read; says whether it did.
+///
+/// # Errors
+/// [`Error::AskEtcd`]; it may have been done all the same.
+pub async fn replace(client: &Client, all: &[(&Stored, Option<&[u8]>)]) -> Result<bool, Error> {
+    let text = |bytes: &[u8]| base64::engine::general_purpose::STANDARD.encode(bytes);
+    let is_same = |(stored, _): &(&Stored, Option<&[u8]>)| {
+        json!({
+            "key": text(&stored.key), "target": "MOD", "result": "EQUAL",
+            "mod_revision": stored.changed_at.to_string(),
+        })
+    };
+    let write = |(stored, value): &(&Stored, Option<&[u8]>)| match value {
+        Some(value) => json!({ "request_put": { "key": text(&stored.key), "value": text(value) } }),
+        None => json!({ "request_delete_range": { "key": text(&stored.key) } }),
+    };
+    let body = json!({
+        "compare": all.iter().map(is_same).collect::<Vec<_>>(),
+        "success": all.iter().map(write).collect::<Vec<_>>(),
+    });
+    let done: answers::Txn = ask(client, "/v3/kv/txn", &body).await?;
+    Ok(done.succeeded)
 }
 
 /// Drops what was overwritten or deleted before a revision, and waits until its bytes are free. One that

@@ -57,9 +57,7 @@ pub fn all(facts: &Facts<'_>, now: Timestamp) -> Vec<Finding> {
     certificates(facts, now, &mut found);
     kubelets(facts, &mut found);
     found.extend(deprecated_apis(facts.wanted, facts.inside));
-    if let Ok(counted) = &facts.inside.counted {
-        undecodable(counted, &mut found);
-    }
+    found.extend(stored_objects(facts.inside));
     match &facts.inside.webhooks {
         Ok(all) => webhooks(all, &mut found),
         Err(why) => {
@@ -235,17 +233,19 @@ fn deprecated(wanted: &Wanted, counted: &Counted, found: &mut Vec<Finding>) {
     }
 }
 
-fn undecodable(counted: &Counted, found: &mut Vec<Finding>) {
-    let names: Names = counted.undecodable.iter().collect();
-    if names.count > 0 {
+/// What is found of stored objects alone; that it is not known is said with deprecated APIs.
+#[must_use]
+pub fn stored_objects(inside: &Inside) -> Option<Finding> {
+    let names: Names = inside.counted.as_ref().ok()?.undecodable.iter().collect();
+    (names.count > 0).then(|| {
         let message = format!(
             "stored objects of {} cannot be read: {}; find them in the log of the kube-apiserver, and delete or \
              mend them",
             many(names.count, "resource", "resources"),
             names.list()
         );
-        found.push(Finding::block(Check::StoredObjects, message));
-    }
+        Finding::block(Check::StoredObjects, message)
+    })
 }
 
 fn webhooks(all: &[Webhook], found: &mut Vec<Finding>) {

@@ -27,6 +27,8 @@ pub enum Check {
     Kubelets,
     /// The tenant cluster is at rest.
     Rest,
+    /// There is a way back to what is stored now.
+    Snapshot,
     /// What is stored can be read.
     StoredObjects,
     /// Webhooks do not stand in the way of what a control plane needs.
@@ -45,6 +47,7 @@ impl Check {
             Self::Etcd => "Etcd",
             Self::Kubelets => "Kubelets",
             Self::Rest => "Rest",
+            Self::Snapshot => "Snapshot",
             Self::StoredObjects => "StoredObjects",
             Self::Webhooks => "Webhooks",
         }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use api::TenantCluster;
+use api::tenant_cluster::UpgradeStatus;
 use semver::Version;
 use serde_json::Value;
 use tenant_cp::flags::EMULATED_VERSION;
@@ -36,6 +37,12 @@ pub fn wanted(cluster: &TenantCluster) -> Option<Wanted> {
 const OLDEST_EMULATED: u64 = 31;
 
 impl Wanted {
+    /// Whether a status speaks of it.
+    #[must_use]
+    pub fn is_of(&self, status: &UpgradeStatus) -> bool {
+        status.from == self.from.to_string() && status.to == self.to.to_string()
+    }
+
     /// Whether the new kube-apiservers serve the minor before at first. Not where features are switched: one of
     /// 1.36.3 that serves 1.35 does not become ready with `GenericWorkload` on, although both minors have it.
     #[must_use]

@@ -28,11 +28,13 @@ use testkit::s3;
 use testkit::waiting::{self, ask_until};
 use tokio::task::JoinHandle;
 
-use crate::backup_targets::Target;
+use crate::support::backup_target::Target;
 use crate::support::checks::{command, files, secret, volumes};
 use crate::support::pools::said;
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, Operator, PATIENCE, Site};
+
+mod restore_test;
 
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
@@ -400,6 +402,14 @@ async fn etcd_is_backed_up_to_a_bucket_and_the_recovery_key_opens_it() -> Result
         .patch_status("demo", &params, &known)
         .await?;
     restore(&site).await?;
+
+    Box::pin(restore_test::is_carried_out(
+        &site,
+        &operator,
+        &etcd,
+        (&ns, folder.path()),
+    ))
+    .await?;
 
     // With the bucket and the recovery key alone it can be read.
     let recovery_file = folder.path().join("recovery");

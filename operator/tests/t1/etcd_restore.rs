@@ -18,24 +18,20 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
-use lab::programs::Program;
-use operator::etcd_replacement::patience::Patience;
 use operator::tenant_session::etcd;
 use serde_json::{Value, json};
-use testkit::FaultPlan;
-use testkit::fixtures::{is_settled, minimal, wait_for};
-use testkit::programs::reference_or_skip;
+use testkit::fixtures::{is_settled, wait_for};
 use testkit::waiting::{self, ask_until};
 use tokio::task::JoinHandle;
 
-use crate::backup_targets::Target;
 use crate::support::checks::files;
 use crate::support::etcd_members::{EtcdMembers, MEMBERS, Writer, has_all, members};
 use crate::support::etcd_stage::whole;
 use crate::support::job_pods::{self, etcd_agent_backup, restore_snapshot};
 use crate::support::pools::said;
-use crate::support::site::{apply, tenant_namespace};
-use crate::support::{Launch, PATIENCE, Site};
+use crate::support::restores::{BackedUp, give_account};
+use crate::support::site::apply;
+use crate::support::{PATIENCE, Site};
 
 /// Less than the margin of the real one; more than is written here.
 const BUMP: i64 = 1_000_000;
@@ -242,27 +238,19 @@ pub(crate) async fn wait_whole(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_member() -> Result<()>
 {
-    let Some(site) = Site::without_etcd("etcd-restore").await? else {
+    let Some(opened) = BackedUp::open("etcd-restore", &json!({})).await? else {
         return Ok(());
     };
-    let etcdctl = reference_or_skip(Program::ETCD, "etcdctl")?;
-    let etcdutl = reference_or_skip(Program::ETCD, "etcdutl")?;
-    let (Some(etcdctl), Some(etcdutl)) = (etcdctl, etcdutl) else {
-        return Ok(());
-    };
-    let target = Target::make(&site, &json!({ "claim": { "size": "1Gi" } })).await?;
-    let mut cluster = minimal(&site.users, "demo");
-    cluster.spec.etcd.replicas = 3;
-    cluster.spec.backup = Some(serde_json::from_value(json!({ "target": target.name }))?);
-    let cluster = site.create_as(&cluster).await?;
-    let ns = tenant_namespace(&cluster);
-    let Some(played) = EtcdMembers::start(&site.admin, &ns, &[]).await? else {
-        return Ok(());
-    };
-    let mut launch = Launch::new(&site)?.plan(&FaultPlan::none());
-    launch.dial = Some(played.dial(site.dial()));
-    launch.etcd_patience = Patience::default();
-    let operator = launch.start(&site)?;
+    let BackedUp {
+        site,
+        target,
+        cluster,
+        namespace: ns,
+        played,
+        operator,
+        etcdctl,
+        etcdutl,
+    } = opened;
     let before = wait_whole(&site, None).await?;
 
     let clients = members(&site.admin, &ns, &played).await?;
@@ -286,12 +274,7 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
     ensure!(wanted.len() > 10 && !later.is_empty());
     let newest = etcd::status(&clients[0]).await?.revision;
 
-    // Elsewhere a controller makes it.
-    let account = json!({
-        "apiVersion": "v1", "kind": "ServiceAccount",
-        "metadata": { "name": "default", "namespace": ns },
-    });
-    apply(&site.admin, &account).await?;
+    give_account(&site, &ns).await?;
     // Of a Service that came later.
     let balancer = json!({
         "apiVersion": "v1", "kind": "Service",

@@ -13,27 +13,20 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use anyhow::{Context as _, Result, ensure};
 use api::tenant_cluster::Bootstrap;
 use api::{Reason, Restore, TenantCluster};
-use backup_format::keys::RecoveryKey;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
-use lab::programs::Program;
 use operator::controllers::tenant_backup::report;
 use operator::tenant_session::etcd;
 use operator::tenant_session::session::Dial;
-use serde_json::{Value, json};
-use tenant_cp::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
+use serde_json::json;
 use testkit::fixtures::{minimal, wait_for, wait_gone};
-use testkit::programs::reference_or_skip;
-use testkit::s3;
 use testkit::waiting::{self, ask_until};
 
-use crate::backup_targets::Target;
-use crate::support::checks::secret;
 use crate::support::etcd_members::{EtcdMembers, Writer, get, has_all, members, put};
-use crate::support::pools::said;
-use crate::support::restore_pods::{RestorePods, free_port};
+use crate::support::restore_pods::free_port;
+use crate::support::restores::{Bucket, cluster_id, give_account, identity, told};
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, PATIENCE, Site};
 
@@ -42,80 +35,18 @@ const KEPT: &str = "/registry/secrets/default/password";
 const ENCRYPTED: &[u8] = b"k8s:enc:secretbox:v1:k1:\x00\x01\xff what it is";
 const NODE: &str = "/registry/minions/worker-1";
 
-/// What a tenant cluster is.
-async fn identity(site: &Site, ns: &str) -> Result<Vec<(String, Option<Value>)>> {
-    let secrets: Api<Secret> = Api::namespaced(site.admin.clone(), ns);
-    let mut all = Vec::new();
-    for name in AUTHORITIES.into_iter().chain([SERVICE_ACCOUNT, ENCRYPTION]) {
-        let found = secrets.get_opt(name).await?.and_then(|secret| secret.data);
-        all.push((
-            name.to_owned(),
-            found.map(serde_json::to_value).transpose()?,
-        ));
-    }
-    Ok(all)
-}
-
-/// What its etcd is, once its only member has run.
-async fn cluster_id(site: &Site, name: &str) -> Result<String> {
-    let known = |cluster: &TenantCluster| cluster.status.clone()?.etcd?.cluster_id;
-    let clusters = site.clusters();
-    let is = |cluster: Option<&TenantCluster>| cluster.and_then(known).is_some();
-    let found = wait_for(&clusters, name, is, 2 * PATIENCE).await?;
-    found.as_ref().and_then(known).context("it was just seen")
-}
-
-async fn told(site: &Site, name: &str, type_: &str, wanted: (&str, Reason)) -> Result<Restore> {
-    let restores: Api<Restore> = Api::namespaced(site.admin.clone(), &site.users);
-    let wanted = (wanted.0.to_owned(), wanted.1.as_str().to_owned());
-    let is = |restore: Option<&Restore>| {
-        let object = serde_json::to_value(restore).unwrap_or_default();
-        said(&object, type_) == wanted
-    };
-    let found = wait_for(&restores, name, is, 3 * PATIENCE).await;
-    if found.is_err() {
-        let now = restores.get(name).await?.status;
-        let clusters = site.clusters().list(&ListParams::default()).await?;
-        let clusters: Vec<_> = clusters.items.into_iter().map(|c| c.status).collect();
-        eprintln!("{}", serde_json::to_string_pretty(&json!([now, clusters]))?);
-    }
-    found?.context("it was just seen")
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tenant_cluster_that_is_gone_becomes_another_one_with_its_data_authorities_and_keys()
 -> Result<()> {
     let Some(site) = Site::without_etcd("etcd-restore-into").await? else {
         return Ok(());
     };
-    let program = reference_or_skip(Program::ETCD, "etcd")?;
-    let etcdutl = reference_or_skip(Program::ETCD, "etcdutl")?;
-    let (Some(program), Some(etcdutl)) = (program, etcdutl) else {
+    let Some(bucket) = Bucket::make(&site).await? else {
         return Ok(());
     };
-    let folder = tempfile::tempdir()?;
-    let Some((_store, s3_port)) = s3::serve(folder.path()).await? else {
-        return Ok(());
-    };
-    let recovery = RecoveryKey::generate()?;
-    let key = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "backup-key", "namespace": site.system },
-        "data": { "wrapping-key": k8s_openapi::ByteString(recovery.wrapping_key().reveal()) },
-    });
-    apply(&site.admin, &key).await?;
-    let login = json!({
-        "access-key-id": s3::ACCESS_KEY_ID, "secret-access-key": s3::SECRET_ACCESS_KEY,
-    });
-    apply(&site.admin, &secret(&site.system, "backup-bucket", &login)).await?;
-    let place = json!({ "s3": {
-        "endpoint": format!("http://127.0.0.1:{s3_port}"), "bucket": "backups", "prefix": "covey",
-        "credentialsSecret": "backup-bucket",
-    }});
-    let target = Target::make(&site, &place).await?;
 
     let mut cluster = minimal(&site.users, "demo");
-    let backup = json!({ "target": target.name, "delta": "1s" });
-    cluster.spec.backup = Some(serde_json::from_value(backup.clone())?);
+    cluster.spec.backup = Some(bucket.backup()?);
     let cluster = site.create_as(&cluster).await?;
     let uid = cluster.uid().context("no UID")?;
     let ns = tenant_namespace(&cluster);
@@ -123,7 +54,7 @@ async fn tenant_cluster_that_is_gone_becomes_another_one_with_its_data_authoriti
         return Ok(());
     };
     let mut again = minimal(&site.users, "again");
-    again.spec.backup = Some(serde_json::from_value(backup)?);
+    again.spec.backup = Some(bucket.backup()?);
     again.spec.etcd.bootstrap = Bootstrap::Restore;
 
     // One of the two runs at a time.
@@ -142,17 +73,8 @@ async fn tenant_cluster_that_is_gone_becomes_another_one_with_its_data_authoriti
         }
     }));
     let operator = launch.start(&site)?;
-    let kubelet = |ns: &str, played: &EtcdMembers| RestorePods {
-        client: site.admin.clone(),
-        namespace: ns.to_owned(),
-        status: Arc::clone(&status),
-        volumes: played.volume(""),
-        etcd: played.client_url(0),
-        programs: [program.clone(), etcdutl.clone()],
-        runs: None,
-    };
     let before = cluster_id(&site, "demo").await?;
-    let playing = kubelet(&ns, &first).start();
+    let playing = bucket.pods(&site, &ns, &first, &status).start();
     let clients = members(&site.admin, &ns, &first).await?;
     put(&clients[0], KEPT, ENCRYPTED).await?;
     put(&clients[0], NODE, b"a node").await?;
@@ -207,7 +129,7 @@ async fn tenant_cluster_that_is_gone_becomes_another_one_with_its_data_authoriti
         return Ok(());
     };
     ensure!(late.set(second.dial(site.dial())).is_ok());
-    let playing = kubelet(&ns, &second).start();
+    let playing = bucket.pods(&site, &ns, &second, &status).start();
 
     // Without the recovery key nothing of it starts, and no authority is made.
     told(&site, "back", "Possible", ("False", Reason::RestoreRefused)).await?;
@@ -219,16 +141,8 @@ async fn tenant_cluster_that_is_gone_becomes_another_one_with_its_data_authoriti
     );
     let sets: Api<StatefulSet> = Api::namespaced(site.admin.clone(), &ns);
     ensure!(sets.get_opt("etcd").await?.is_none());
-    // Elsewhere a controller makes it.
-    let account = json!({
-        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default", "namespace": ns },
-    });
-    apply(&site.admin, &account).await?;
-    let text = json!({ "recovery-key": recovery.reveal() });
-    apply(&site.admin, &secret(&site.system, "recovery-key", &text)).await?;
-    let names =
-        json!({ "encryption": { "keySecret": "backup-key", "recoverySecret": "recovery-key" } });
-    target.change(&names).await?;
+    give_account(&site, &ns).await?;
+    bucket.lend_recovery_key(&site).await?;
 
     let found = told(&site, "back", "Possible", ("True", Reason::RestorePossible)).await?;
     let found = found.status.context("no status")?;
@@ -266,6 +180,6 @@ async fn tenant_cluster_that_is_gone_becomes_another_one_with_its_data_authoriti
     wait_gone(&secrets, "restore-source", 2 * PATIENCE).await?;
     has_all(&clients[0], &wanted).await?;
     drop(playing);
-    target.remove().await?;
+    bucket.target.remove().await?;
     operator.stop().await
 }

@@ -10,47 +10,34 @@ use api::{Restore, TenantCluster};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
-use lab::programs::Program;
-use operator::etcd_replacement::patience::Patience;
 use operator::tenant_session::etcd;
 use serde_json::json;
-use testkit::FaultPlan;
-use testkit::fixtures::{minimal, wait_for};
-use testkit::programs::reference_or_skip;
+use testkit::fixtures::wait_for;
 use testkit::waiting::ask_until;
 
-use crate::backup_targets::Target;
 use crate::etcd_restore::{Jobs, find, save, wait_whole};
-use crate::support::etcd_members::{EtcdMembers, MEMBERS, Writer, has_all, members};
-use crate::support::site::{apply, tenant_namespace};
-use crate::support::{Launch, PATIENCE, Site};
+use crate::support::PATIENCE;
+use crate::support::etcd_members::{MEMBERS, Writer, has_all, members};
+use crate::support::restores::{BackedUp, give_account};
 
 const BUMP: i64 = 1_000_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn newest_moment_of_the_backup_takes_the_place_of_volumes_that_are_all_gone() -> Result<()> {
-    let Some(site) = Site::without_etcd("etcd-volume-loss").await? else {
+    let backup = json!({ "onVolumeLoss": "Restore" });
+    let Some(opened) = BackedUp::open("etcd-volume-loss", &backup).await? else {
         return Ok(());
     };
-    let etcdctl = reference_or_skip(Program::ETCD, "etcdctl")?;
-    let etcdutl = reference_or_skip(Program::ETCD, "etcdutl")?;
-    let (Some(etcdctl), Some(etcdutl)) = (etcdctl, etcdutl) else {
-        return Ok(());
-    };
-    let target = Target::make(&site, &json!({ "claim": { "size": "1Gi" } })).await?;
-    let mut cluster = minimal(&site.users, "demo");
-    cluster.spec.etcd.replicas = i32::try_from(MEMBERS)?;
-    let backup = json!({ "target": target.name, "onVolumeLoss": "Restore" });
-    cluster.spec.backup = Some(serde_json::from_value(backup)?);
-    let cluster = site.create_as(&cluster).await?;
-    let ns = tenant_namespace(&cluster);
-    let Some(played) = EtcdMembers::start(&site.admin, &ns, &[]).await? else {
-        return Ok(());
-    };
-    let mut launch = Launch::new(&site)?.plan(&FaultPlan::none());
-    launch.dial = Some(played.dial(site.dial()));
-    launch.etcd_patience = Patience::default();
-    let operator = launch.start(&site)?;
+    let BackedUp {
+        site,
+        target,
+        cluster,
+        namespace: ns,
+        played,
+        operator,
+        etcdctl,
+        etcdutl,
+    } = opened;
     wait_whole(&site, None).await?;
     // Which PersistentVolumes they have.
     let clusters = site.clusters();
@@ -68,12 +55,7 @@ async fn newest_moment_of_the_backup_takes_the_place_of_volumes_that_are_all_gon
     let wanted = writer.stop().await?;
     let revision = etcd::status(&clients[0]).await?.revision;
     let snapshot = save(&site, &ns, &played, &etcdctl).await?;
-    // Elsewhere a controller makes it.
-    let account = json!({
-        "apiVersion": "v1", "kind": "ServiceAccount",
-        "metadata": { "name": "default", "namespace": ns },
-    });
-    apply(&site.admin, &account).await?;
+    give_account(&site, &ns).await?;
     // As the process that backs up says, which nobody plays here.
     let verified = json!({ "status": { "backup": { "verified": "2026-11-27T00:00:00Z" } } });
     let params = PatchParams::default();

@@ -19,6 +19,7 @@ mod creation;
 mod csi;
 mod deletion;
 mod etcd;
+mod etcd_copy;
 mod etcd_members;
 mod etcd_restore;
 mod etcd_restore_into;

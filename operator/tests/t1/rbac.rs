@@ -18,8 +18,9 @@ use testkit::AuditEntry;
 use testkit::fixtures::{wait_for, wait_gone};
 use testkit::s3;
 
-use crate::backup_targets::{Target, give_secrets};
+use crate::backup_targets::give_secrets;
 use crate::quotas::Quota;
+use crate::support::backup_target::Target;
 use crate::support::checks::Checks;
 use crate::support::kubevirt::{KubeVirt, Mode};
 use crate::support::site::{apply, tenant_namespace};
@@ -44,7 +45,7 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 12] = [
+const UNSEEN: [(Where, &str, &str, &str); 13] = [
     (
         Where::Cluster,
         "get",
@@ -57,6 +58,12 @@ const UNSEEN: [(Where, &str, &str, &str); 12] = [
         "delete",
         "persistentvolumeclaims",
         "as above",
+    ),
+    (
+        Where::Cluster,
+        "create",
+        "covey.dev/snapshots",
+        "asked for before an upgrade where there is a backup: see `rollouts`, which does it as this user",
     ),
     (
         Where::TenantNamespace,

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
-use api::TenantCluster;
+use api::tenant_cluster::UpgradePhase;
+use api::{Snapshot, TenantCluster};
 use kit_objects::kinds;
-use kube::ResourceExt as _;
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use tenant_cp::Settings;
 use testkit::audit::AuditEntry;
+use testkit::fakes::kubelet::Mode;
 
 use crate::support::site::tenant_namespace;
 use crate::support::{Launch, Operator, Site};
@@ -119,7 +122,7 @@ async fn version_of_a_running_tenant_cluster_changes_and_can_be_set_back() -> Re
     };
 
     // Its pods never come: nobody plays them.
-    site.kubelet.set(testkit::fakes::kubelet::Mode::Paused);
+    site.kubelet.set(Mode::Paused);
     site.change("demo", &version("1.35.5")).await?;
     let is_stuck = |cluster: &TenantCluster| {
         let status = cluster.status.as_ref();
@@ -133,7 +136,7 @@ async fn version_of_a_running_tenant_cluster_changes_and_can_be_set_back() -> Re
     ensure!(stuck.status.and_then(|s| s.version).as_deref() == Some("1.35.4"));
 
     site.change("demo", &version("1.35.4")).await?;
-    site.kubelet.set(testkit::fakes::kubelet::Mode::Ready);
+    site.kubelet.set(Mode::Ready);
     let back = site.wait_ready("demo").await?;
     operator.settle(&site, "demo").await?;
     ensure!(image().await?.ends_with(":v1.35.4"));
@@ -148,4 +151,158 @@ async fn version_of_a_running_tenant_cluster_changes_and_can_be_set_back() -> Re
     let steps: Vec<_> = writes.iter().filter_map(step).collect();
     ensure!(steps == ["control plane", "controllers"], "{steps:?}");
     Ok(())
+}
+
+/// A pod of the newest template of the control plane, beside those that serve, that ended three times.
+async fn crashing_pod(site: &Site, namespace: &str) -> Result<()> {
+    let deployments = site.objects(kinds::DEPLOYMENT, namespace);
+    let deployment = deployments.get("control-plane").await?;
+    let template = &deployment.data["spec"]["template"];
+    let pods = site.objects(kinds::POD, namespace);
+    let mut pod = pods.get("control-plane-0").await?;
+    let labels = template["metadata"]["labels"].clone();
+    pod.metadata = ObjectMeta {
+        name: Some(SURGE.to_owned()),
+        labels: serde_json::from_value(labels)?,
+        annotations: serde_json::from_value(template["metadata"]["annotations"].clone())?,
+        ..ObjectMeta::default()
+    };
+    pods.create(&PostParams::default(), &pod).await?;
+    let status = json!({ "status": {
+        "conditions": [{ "type": "Ready", "status": "False" }],
+        "containerStatuses": [{
+            "name": "kube-apiserver", "image": "", "imageID": "", "ready": false, "restartCount": 3,
+            "state": { "waiting": { "reason": "CrashLoopBackOff" } },
+            "lastState": { "terminated": { "exitCode": 1, "reason": "Error",
+                "message": "Error: unknown flag: --gone\n" } },
+        }],
+    } });
+    let params = PatchParams::default();
+    pods.patch_status(SURGE, &params, &Patch::Merge(status))
+        .await?;
+    Ok(())
+}
+
+const SURGE: &str = "control-plane-surge";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn upgrade_whose_new_pod_ends_again_and_again_is_taken_back_and_not_tried_again() -> Result<()>
+{
+    let Some(site) = Site::new("return").await? else {
+        return Ok(());
+    };
+    let operator = Operator::start(&site)?;
+    site.create("demo").await?;
+    let cluster = site.wait_ready("demo").await?;
+    operator.settle(&site, "demo").await?;
+    let namespace = tenant_namespace(&cluster);
+    let template = async || -> Result<Value> {
+        let deployments = site.objects(kinds::DEPLOYMENT, &namespace);
+        let deployment = deployments.get("control-plane").await?;
+        Ok(deployment.data["spec"]["template"].clone())
+    };
+    let before = template().await?;
+    let upgrade = json!({ "guard": "Warn" });
+    let asked = json!({ "spec": { "version": "1.35.5", "upgrade": upgrade } });
+    let is = |cluster: &TenantCluster, phase: UpgradePhase| {
+        let told = cluster.status.as_ref().and_then(|s| s.upgrade.as_ref());
+        told.is_some_and(|told| told.phase == phase)
+    };
+
+    // Old pods stay, and the new one does not work.
+    site.kubelet.set(Mode::Paused);
+    site.change("demo", &asked).await?;
+    site.wait("demo", |cluster| is(cluster, UpgradePhase::Rolling))
+        .await?;
+    crashing_pod(&site, &namespace).await?;
+    let back = site
+        .wait("demo", |cluster| is(cluster, UpgradePhase::RollingBack))
+        .await?;
+    let failure = back.status.and_then(|s| s.upgrade?.failure);
+    ensure!(
+        failure
+            .as_ref()
+            .is_some_and(|failure| failure.message.ends_with(": unknown flag: --gone")),
+        "{failure:?}"
+    );
+    let pods = site.objects(kinds::POD, &namespace);
+    pods.delete(SURGE, &DeleteParams::default().grace_period(0))
+        .await?;
+    site.kubelet.set(Mode::Ready);
+    let over = site
+        .wait("demo", |cluster| is(cluster, UpgradePhase::RolledBack))
+        .await?;
+    ensure!(template().await? == before, "it is not as it was");
+    let told = |cluster: &TenantCluster, type_: &str| {
+        let conditions = cluster.status.iter().flat_map(|s| &s.conditions);
+        let mut found = conditions.filter(|c| c.type_ == type_);
+        found.next().map(|c| (c.status.clone(), c.reason.clone()))
+    };
+    let said = told(&over, "Progressing");
+    ensure!(
+        said == Some(("False".to_owned(), "RolledBack".to_owned())),
+        "{said:?}"
+    );
+    let ready = told(&over, "Ready").map(|(value, _)| value);
+    ensure!(ready.as_deref() == Some("True"), "{ready:?}");
+
+    // Nothing that wakes it begins it again; its user does.
+    operator.settle(&site, "demo").await?;
+    ensure!(template().await? == before, "it was begun again");
+    let again = json!({ "spec": { "upgrade": { "retry": 1 } } });
+    site.change("demo", &again).await?;
+    site.wait("demo", |cluster| {
+        let version = cluster.status.as_ref().and_then(|s| s.version.as_deref());
+        version == Some("1.35.5")
+    })
+    .await?;
+    operator.stop_and_settle(&site, "demo").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn upgrade_begins_once_the_snapshot_that_the_operator_makes_was_read_again() -> Result<()> {
+    let Some(site) = Site::new("snapshot").await? else {
+        return Ok(());
+    };
+    let operator = Operator::start(&site)?;
+    let mut cluster = testkit::fixtures::minimal(&site.users, "demo");
+    cluster.spec.backup = Some(serde_json::from_value(json!({ "target": "nowhere" }))?);
+    site.create_as(&cluster).await?;
+    let cluster = site.wait_ready("demo").await?;
+    let asked = json!({ "spec": { "version": "1.35.5", "upgrade": { "guard": "Warn" } } });
+    site.change("demo", &asked).await?;
+    let told = |cluster: &TenantCluster| cluster.status.clone().and_then(|status| status.upgrade);
+    site.wait("demo", |cluster| {
+        told(cluster).is_some_and(|told| told.phase == UpgradePhase::Snapshotting)
+    })
+    .await?;
+    let name = "demo-1.35.4-1.35.5-0";
+    let snapshots: Api<Snapshot> = Api::namespaced(site.admin.clone(), &site.users);
+    let made = snapshots.get(name).await?;
+    let owner = made.metadata.owner_references.iter().flatten().next();
+    ensure!(owner.map(|owner| &owner.uid) == cluster.metadata.uid.as_ref());
+    ensure!(made.spec.keep_until.is_some() && made.spec.cluster_name == "demo");
+
+    // Nobody backs it up here: what its process would say is written in its place.
+    let now = jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string();
+    let condition = |type_: &str, reason: &str| {
+        json!({ "type": type_, "status": "True", "reason": reason, "message": "",
+                "lastTransitionTime": now })
+    };
+    let status = json!({ "status": {
+        "name": "00000000000000001437-00000000000000000052-001795726800000", "taken": now,
+        "conditions": [condition("Ready", "SnapshotTaken"), condition("Verified", "SnapshotWhole")],
+    } });
+    let params = PatchParams::default();
+    snapshots
+        .patch_status(name, &params, &Patch::Merge(status))
+        .await?;
+    site.wait("demo", |cluster| {
+        let version = cluster.status.as_ref().and_then(|s| s.version.as_deref());
+        version == Some("1.35.5")
+    })
+    .await?;
+    operator.stop_and_settle(&site, "demo").await
 }

@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use http::Request;
 use jiff::Timestamp;
 use kube::Client;
+use operator::pod_failures;
 use operator::tenant_session::etcd::answers::MemberStatus;
 use operator::tenant_session::preflight;
 use operator::tenant_session::preflight::answers::{Inside, Responder};
@@ -282,5 +283,42 @@ async fn kube_apiserver_does_not_start_that_is_told_of_a_gate_which_it_does_not_
         said.contains(gate) && said.contains("emulated version"),
         "{said}"
     );
+    let quoted = quoted(&said)?;
+    ensure!(
+        quoted.contains(gate) && quoted.contains("emulated version"),
+        "{quoted}"
+    );
+    Ok(())
+}
+
+/// What a condition says of a kube-apiserver that ended with this log, of which a pod's status has the end.
+fn quoted(log: &str) -> Result<String> {
+    let kept = &log.as_bytes()[log.len().saturating_sub(2048)..];
+    let pod = json!({
+        "metadata": { "name": "a" },
+        "status": { "containerStatuses": [{
+            "name": "kube-apiserver", "restartCount": 3,
+            "state": { "waiting": { "reason": "CrashLoopBackOff" } },
+            "lastState": { "terminated": {
+                "exitCode": 1, "reason": "Error", "message": String::from_utf8_lossy(kept),
+            } },
+        }] },
+    });
+    pod_failures::ends_often(&pod, 3).context("nothing is said")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kube_apiserver_that_does_not_know_a_flag_is_quoted_with_it() -> Result<()> {
+    let Some(programs) = Programs::of_minor_or_skip(36)? else {
+        return Ok(());
+    };
+    let mut valid = of_1_36()?;
+    let flags = &mut valid.api_server.extra_args;
+    flags.insert("gone-since".to_owned(), "1.36".to_owned());
+    let Err(error) = ControlPlane::start_with(valid, &programs).await else {
+        anyhow::bail!("it starts");
+    };
+    let quoted = quoted(&format!("{error:#}"))?;
+    ensure!(quoted.ends_with(": unknown flag: --gone-since"), "{quoted}");
     Ok(())
 }

@@ -17,7 +17,8 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::certificates::secrets::{SecretData, read_store};
-use crate::generations::{is_authority, of_authority};
+use crate::generations::{Generations, is_authority, of_authority};
+use crate::material::encryption_name;
 use crate::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 
 /// The only format of the document that there is.
@@ -111,6 +112,22 @@ pub fn carried(text: &[u8]) -> SecretData {
         Some((name, data?))
     };
     own.filter_map(secret).collect()
+}
+
+/// What a copy has of it: its encryption keys, which keep their numbers and are only read, below one of the copy's own. No
+/// authority, and no key that signs: who believes the one of then must not believe the copy, nor the other way round.
+#[must_use]
+pub fn of_copy(secrets: &SecretData, own: &pki::Key) -> SecretData {
+    let before = read_store(secrets).encryption;
+    let keys = Generations::first(own.clone()).after(&before);
+    let field = |(generation, key): (u32, &pki::Key)| {
+        (
+            encryption_name(generation),
+            key.reveal().as_bytes().to_vec(),
+        )
+    };
+    let fields: BTreeMap<_, _> = keys.active_first().map(field).collect();
+    [(ENCRYPTION.to_owned(), fields)].into()
 }
 
 /// Those that are part of it.
@@ -281,6 +298,27 @@ mod tests {
         let key = ("k1".to_owned(), key.reveal().as_bytes().to_vec());
         secrets.insert(ENCRYPTION.to_owned(), [key].into());
         secrets
+    }
+
+    #[test]
+    fn copy_reads_with_the_keys_of_then_and_writes_with_its_own_and_has_nothing_else_of_it() {
+        let own = crate::certificates::encryption_key(&[9; 32]);
+        let copy = of_copy(&secrets(), &own);
+        assert_eq!(copy.keys().collect::<Vec<_>>(), [ENCRYPTION]);
+        // As it is carried over, and read.
+        let read = read_store(&carried(&to_carry(&copy)));
+        let keys: Vec<_> = read.encryption.active_first().collect();
+        let then = crate::certificates::encryption_key(&[7; 32]);
+        assert_eq!(keys, [(2, &own), (1, &then)]);
+        assert!(read.store.is_empty() && read.service_account.is_empty());
+        // A copy of a copy.
+        let third = crate::certificates::encryption_key(&[11; 32]);
+        let read = read_store(&of_copy(&copy, &third)).encryption;
+        let keys: Vec<_> = read.active_first().map(|(number, _)| number).collect();
+        assert_eq!(
+            (keys.as_slice(), read.active()),
+            (&[3, 2, 1][..], Some((3, &third)))
+        );
     }
 
     #[test]

@@ -11,8 +11,8 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy};
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, PersistentVolumeClaim, PersistentVolumeClaimSpec,
-    PersistentVolumeClaimVolumeSource, PodSpec, PodTemplateSpec, Secret, ServiceAccount, Volume,
-    VolumeMount, VolumeResourceRequirements,
+    PersistentVolumeClaimVolumeSource, PodSpec, PodTemplateSpec, ResourceRequirements, Secret,
+    ServiceAccount, Volume, VolumeMount, VolumeResourceRequirements,
 };
 use k8s_openapi::api::networking::v1::{
     NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
@@ -36,6 +36,8 @@ use crate::validate::validated::Validated;
 
 /// Deployment, ServiceAccount, claim, NetworkPolicy and component label.
 pub const BACKUP: &str = "backup";
+/// Component label of what tests a restore: it reads the same target, and etcd.
+pub const RESTORE_TEST: &str = "restore-test";
 /// NetworkPolicy that lets it in to etcd.
 pub const TO_ETCD: &str = "backup-to-etcd";
 /// Secret with `data-key` and `wrapped-key`.
@@ -297,8 +299,6 @@ fn container(
     mounts: Vec<VolumeMount>,
     settings: &Settings,
 ) -> Container {
-    // The leader is the first one most often, and a snapshot is best taken from a follower.
-    let member = names::etcd_member(v.etcd.servers - 1);
     let keep = &backup.retention;
     let millis = |text: &api::Duration, default: u128| {
         text.get().map_or(default, |duration| duration.as_millis())
@@ -306,7 +306,7 @@ fn container(
     let mut args = vec!["backup".to_owned(), "run".to_owned()];
     args.extend(place);
     args.extend([
-        format!("--etcd=https://{member}:{}", names::ETCD_CLIENT_PORT),
+        format!("--etcd={}", etcd_url(v)),
         format!("--etcd-tls={tls}"),
         format!("--tenant={}", v.uid),
         format!("--keys={keys}"),
@@ -328,15 +328,9 @@ pub(super) fn own_container(
     mounts: Vec<VolumeMount>,
     settings: &Settings,
 ) -> Container {
-    let amounts = |list: &[(&str, &str)]| {
-        let owned = |(name, amount): &(&str, &str)| ((*name).to_owned(), (*amount).to_owned());
-        list.iter().map(owned).collect()
-    };
-    let images = &settings.images;
-    let image = pod::own_image(settings, &images.etcd_agent_registry, &images.etcd_agent);
     Container {
         name: BACKUP.to_owned(),
-        image: Some(image),
+        image: Some(own_image(settings)),
         args: Some(args),
         env: Some(vec![pod::own_name("POD_NAME")]),
         ports: Some(vec![ContainerPort {
@@ -346,11 +340,31 @@ pub(super) fn own_container(
             ..ContainerPort::default()
         }]),
         liveness_probe: Some(pod::probe("/livez", STATUS_PORT, "HTTP", 10, 6)),
-        resources: Some(pod::resources(&amounts(&REQUESTS), &amounts(&LIMITS))),
+        resources: Some(resources()),
         security_context: Some(pod::container_security()),
         volume_mounts: Some(mounts),
         ..Container::default()
     }
+}
+
+/// The member that is read: the leader is the first one most often, and a snapshot is best taken from a follower.
+pub(super) fn etcd_url(v: &Validated) -> String {
+    let member = names::etcd_member(v.etcd.servers - 1);
+    format!("https://{member}:{}", names::ETCD_CLIENT_PORT)
+}
+
+pub(super) fn own_image(settings: &Settings) -> String {
+    let images = &settings.images;
+    pod::own_image(settings, &images.etcd_agent_registry, &images.etcd_agent)
+}
+
+/// Of one program of ours that reads or writes a backup.
+pub(super) fn resources() -> ResourceRequirements {
+    let amounts = |list: &[(&str, &str)]| {
+        let owned = |(name, amount): &(&str, &str)| ((*name).to_owned(), (*amount).to_owned());
+        list.iter().map(owned).collect()
+    };
+    pod::resources(&amounts(&REQUESTS), &amounts(&LIMITS))
 }
 
 fn ports(numbers: &[i32]) -> Option<Vec<NetworkPolicyPort>> {
@@ -399,12 +413,17 @@ pub(super) fn own_policy(v: &Validated, target: &BackupTarget, settings: &Settin
     Object::new(&NetworkPolicy {
         metadata: meta(v, BACKUP, BACKUP),
         spec: Some(NetworkPolicySpec {
-            // What restores reads the same target. etcd lets in the process alone, and nobody listens there.
+            // What restores reads the same target, and what tests a restore, too. etcd lets in the process and the
+            // test alone, and nobody listens there.
             pod_selector: Some(LabelSelector {
                 match_expressions: Some(vec![LabelSelectorRequirement {
                     key: api::names::LABEL_COMPONENT.to_owned(),
                     operator: "In".to_owned(),
-                    values: Some(vec![BACKUP.to_owned(), names::ETCD_RESTORE.to_owned()]),
+                    values: Some(
+                        [BACKUP, names::ETCD_RESTORE, RESTORE_TEST]
+                            .map(str::to_owned)
+                            .into(),
+                    ),
                 }]),
                 ..LabelSelector::default()
             }),
@@ -425,7 +444,7 @@ fn etcd_policy(v: &Validated) -> Object {
             pod_selector: Some(labelled(selector(names::ETCD))),
             policy_types: Some(vec!["Ingress".to_owned()]),
             ingress: Some(vec![NetworkPolicyIngressRule {
-                from: Some(vec![pods_of(BACKUP)]),
+                from: Some(vec![pods_of(BACKUP), pods_of(RESTORE_TEST)]),
                 ports: ports(&[names::ETCD_CLIENT_PORT]),
             }]),
             egress: None,

@@ -39,22 +39,22 @@ use crate::validate::validated::Validated;
 /// The container that says what was built.
 pub const SEAL: &str = "seal";
 /// Where the program says it: the kubelet makes it a part of the pod's status.
-const REPORT: &str = "/dev/termination-log";
+pub(super) const REPORT: &str = "/dev/termination-log";
 /// Folder for what is made on the way, with room for the database three times.
-const SCRATCH: &str = "/scratch";
-const SCRATCH_VOLUME: &str = "scratch";
+pub(super) const SCRATCH: &str = "/scratch";
+pub(super) const SCRATCH_VOLUME: &str = "scratch";
 const DATA_VOLUME: &str = "data";
 /// Where the etcd of the pod serves, on loopback.
-const CLIENT: &str = "http://127.0.0.1:2379";
+pub(super) const CLIENT: &str = "http://127.0.0.1:2379";
 const PEER: &str = "http://127.0.0.1:2380";
 /// Of a member that nobody else is told of.
 const REPLAY: &str = "replay";
 /// Longest time for all of it, tries included: the tenant cluster does not serve meanwhile.
-const DEADLINE_SECONDS: i64 = 3600;
+pub(super) const DEADLINE_SECONDS: i64 = 3600;
 /// How often a pod that failed is made anew: nodes fail, and targets are away for a moment.
-const RETRIES: i32 = 2;
+pub(super) const RETRIES: i32 = 2;
 /// How long a Job that is over is kept to be looked at.
-const KEEP_SECONDS: i32 = 3600;
+pub(super) const KEEP_SECONDS: i32 = 3600;
 
 /// Name of the Job that builds a member's data.
 #[must_use]
@@ -245,7 +245,7 @@ fn spec(v: &Validated, beside: Option<&str>) -> PodSpec {
     }
 }
 
-fn claim(volume: &str, name: &str) -> Volume {
+pub(super) fn claim(volume: &str, name: &str) -> Volume {
     Volume {
         name: volume.to_owned(),
         persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
@@ -260,7 +260,7 @@ fn data_mount() -> VolumeMount {
     pod::mount(DATA_VOLUME, names::ETCD_DATA_DIR, false)
 }
 
-fn scratch_mount() -> VolumeMount {
+pub(super) fn scratch_mount() -> VolumeMount {
     pod::mount(SCRATCH_VOLUME, SCRATCH, false)
 }
 
@@ -289,7 +289,7 @@ fn replayed_on() -> [String; 4] {
     ]
 }
 
-fn unpack() -> Vec<String> {
+pub(super) fn unpack() -> Vec<String> {
     let mut args = vec![
         format!("{SCRATCH}/snapshot.db"),
         format!("--data-dir={SCRATCH}/{REPLAY}"),
@@ -300,7 +300,7 @@ fn unpack() -> Vec<String> {
 
 /// Of an etcd that is thrown away: nothing is lost that is not in the target. What deleted many keys at once is one
 /// transaction of many (`backup::restore::programs` runs the same one).
-fn serve() -> Vec<String> {
+pub(super) fn serve() -> Vec<String> {
     let mut args = vec![
         format!("--data-dir={SCRATCH}/{REPLAY}"),
         format!("--listen-client-urls={CLIENT}"),
@@ -365,7 +365,7 @@ fn ours(
     }
 }
 
-fn etcds(
+pub(super) fn etcds(
     v: &Validated,
     settings: &Settings,
     name: &str,

@@ -38,8 +38,7 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
     let any = any_address(addresses);
     let dir = names::SECRET_DIR;
     let (client, peer) = (names::ETCD_CLIENT_PORT, names::ETCD_PEER_PORT);
-    let asked = v.etcd.quota_backend_bytes;
-    let quota = asked.unwrap_or_else(|| quota(&v.etcd.storage_size));
+    let quota = quota_backend_bytes(v);
     [
         (
             "advertise-client-urls",
@@ -101,6 +100,12 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
     .into_iter()
     .map(|(name, value)| format!("--{name}={value}"))
     .collect()
+}
+
+/// Most bytes of its database.
+pub(crate) fn quota_backend_bytes(v: &Validated) -> u64 {
+    let asked = v.etcd.quota_backend_bytes;
+    asked.unwrap_or_else(|| quota(&v.etcd.storage_size))
 }
 
 /// Half the volume: defragmentation writes a second copy of the database, and the write-ahead log
@@ -257,7 +262,7 @@ fn container(v: &Validated, settings: &Settings, addresses: &Addresses) -> Conta
         liveness_probe: Some(pod::probe("/livez", metrics, "HTTP", 10, 9)),
         resources: Some(pod::resources(&v.etcd.requests, &v.etcd.limits)),
         // Why it did not start is in the pod's status then: a member that has other data than the rest is replaced.
-        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+        termination_message_policy: pod::last_lines(),
         security_context: Some(pod::container_security()),
         volume_mounts: Some(vec![
             pod::mount(names::ETCD, names::SECRET_DIR, true),

@@ -93,6 +93,11 @@ pub(crate) fn go_threads(limits: &BTreeMap<String, String>) -> Option<Vec<EnvVar
     (!limits.contains_key("cpu")).then(|| vec![one])
 }
 
+/// A container that fails leaves the end of its log in its pod's status, for whoever says why.
+pub(super) fn last_lines() -> Option<String> {
+    Some("FallbackToLogsOnError".to_owned())
+}
+
 /// As many pods of a component as the control plane has replicas, of which a new one is ready before an old
 /// one ends.
 pub(super) fn rolling(v: &Validated, component: &str, template: PodTemplateSpec) -> DeploymentSpec {

@@ -6,6 +6,7 @@
 
 use std::borrow::Borrow;
 
+use api::tenant_cluster::NetworkStatus;
 use api::{Reason, TenantCluster};
 use ipnet::IpNet;
 use kube::ResourceExt;
@@ -59,7 +60,9 @@ pub fn conflicts<T: Borrow<TenantCluster>>(
     others: &[T],
     settings: &NetworkSettings,
 ) -> Vec<Problem> {
-    conflicts_where(tc, mine, others, settings, |other| !same_object(tc, other))
+    conflicts_where(tc, mine, others, settings, |other| {
+        !same_object(tc, other) && !is_kin(tc, other)
+    })
 }
 
 pub(super) fn conflicts_where<T: Borrow<TenantCluster>>(
@@ -113,7 +116,7 @@ pub fn contested<T: Borrow<TenantCluster>>(tc: &TenantCluster, others: &[T]) -> 
         return None;
     }
     let others = to_be_named(tc, others, |other| {
-        !same_object(tc, other) && older(other, tc)
+        !same_object(tc, other) && !is_kin(tc, other) && older(other, tc)
     });
     let met = others.iter().find_map(|other| {
         let theirs = held_by(other);
@@ -188,6 +191,31 @@ pub(crate) fn overlap_within(mine: &[(Use, IpNet)]) -> Option<Problem> {
 pub(super) fn same_object(one: &TenantCluster, other: &TenantCluster) -> bool {
     (one.uid().is_some() && one.uid() == other.uid())
         || (one.namespace() == other.namespace() && one.name_any() == other.name_any())
+}
+
+/// Whether one of the two is a copy of the other, or both are of the same one (`spec.etcd.copyOf`): what is in etcd names
+/// its addresses, so a copy has those of what it is a copy of. Never those of another namespace.
+#[must_use]
+pub fn is_kin(one: &TenantCluster, other: &TenantCluster) -> bool {
+    if is_foreign(one, other) {
+        return false;
+    }
+    let of = |tc: &TenantCluster| tc.spec.etcd.copy_of.clone();
+    let is_of = |one: &TenantCluster, other: &TenantCluster| {
+        of(one).is_some_and(|of| Some(of) == other.uid())
+    };
+    is_of(one, other) || is_of(other, one) || (of(one).is_some() && of(one) == of(other))
+}
+
+/// The ranges in force of the TenantCluster that `tc` is a copy of; none where it is no copy, or that one is not there.
+pub(super) fn of_original<'a, T: Borrow<TenantCluster>>(
+    tc: &TenantCluster,
+    others: &'a [T],
+) -> Option<&'a NetworkStatus> {
+    let of = tc.spec.etcd.copy_of.as_ref()?;
+    let mut others = others.iter().map(Borrow::borrow);
+    let original = others.find(|other| is_kin(tc, other) && other.uid().as_ref() == Some(of))?;
+    original.status.as_ref()?.network.as_ref()
 }
 
 /// Whether the ranges of `tc` are decided.

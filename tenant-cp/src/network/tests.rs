@@ -11,6 +11,7 @@ use super::ranges::overlap;
 use super::reservations::Reservations;
 use super::*;
 
+mod copies;
 mod given_twice;
 
 fn net(text: &str) -> IpNet {

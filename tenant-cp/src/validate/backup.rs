@@ -20,6 +20,7 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
         target,
         full,
         delta,
+        restore_test,
         ..
     }) = &tc.spec.backup
     else {
@@ -51,5 +52,19 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
             let message = format!("{} cannot be had: choose {bounds}", time.0);
             problems.push(Problem::new(field, Reason::DurationRange, message));
         }
+    }
+    let Some(test) = restore_test else { return };
+    let field = "spec.backup.restoreTest";
+    if let Some(problem) = pool::timeout(field, test, None) {
+        problems.push(problem);
+    } else if test
+        .get()
+        .is_some_and(|time| !time.is_zero() && (time < HOUR * 24 || time > HOUR * 2160))
+    {
+        let message = format!(
+            "{} cannot be had: choose 24h to 2160h, or 0s for never",
+            test.0
+        );
+        problems.push(Problem::new(field, Reason::DurationRange, message));
     }
 }

@@ -56,6 +56,17 @@ fn life(observed: &Observed, settings: &Settings) -> Plan {
                 .push(Notice::normal(Reason::OtherClass, message));
             plan
         }
+        DesiredLoadBalancer::Copied => {
+            let mut plan = release(observed, service);
+            let message = format!(
+                "this tenant cluster is a copy, and the load balancer of this Service is the other one's; take its \
+                 annotation {} off to have one made for it here",
+                names::ANNOTATION_COPIED
+            );
+            plan.complaints
+                .push(Notice::normal(Reason::CopiedLoadBalancer, message));
+            plan
+        }
         DesiredLoadBalancer::None => release(observed, service),
     }
 }

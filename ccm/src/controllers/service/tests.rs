@@ -209,6 +209,42 @@ fn class_of_somebody_else_is_left_alone_and_one_of_ours_is_not() {
 }
 
 #[test]
+fn service_that_came_with_a_copy_has_no_load_balancer_until_its_mark_is_taken_off() {
+    let mark = json!({ "annotations": { names::ANNOTATION_COPIED: "true" },
+        "finalizers": [names::FINALIZER] });
+    let mut copied = spec(&json!({}));
+    let mut service = serde_json::to_value(copied.service.as_ref()).unwrap();
+    for (field, value) in mark.as_object().unwrap() {
+        service["metadata"][field] = value.clone();
+    }
+    service["status"] = json!({ "loadBalancer": { "ingress": [{ "ip": "192.0.2.7" }] } });
+    copied.service = serde_json::from_value(service).unwrap();
+    copied.reconcile(ALL);
+    assert!(copied.mirrors.is_empty(), "{:?}", copied.log);
+    assert_eq!(copied.complaints, ["CopiedLoadBalancer"]);
+    let service = copied.service.clone().unwrap();
+    let status = service.status.and_then(|status| status.load_balancer);
+    assert!(
+        status
+            .and_then(|balancer| balancer.ingress)
+            .is_none_or(|all| all.is_empty())
+    );
+    let finalizers = service.metadata.finalizers.unwrap_or_default();
+    assert!(
+        finalizers.is_empty(),
+        "nothing of ours holds it: {finalizers:?}"
+    );
+    copied.log.clear();
+    copied.reconcile(ALL);
+    assert!(copied.log.is_empty(), "at rest: {:?}", copied.log);
+
+    let service = copied.service.as_mut().unwrap();
+    service.metadata.annotations = None;
+    copied.reconcile(ALL);
+    assert_eq!(copied.mirrors.len(), 1);
+}
+
+#[test]
 fn ports_without_a_node_port_are_named_and_the_others_are_mapped() {
     let ports = json!([
         { "name": "a", "port": 80, "protocol": "TCP" },

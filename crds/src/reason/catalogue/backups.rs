@@ -23,6 +23,12 @@ macro_rules! with_backups {
         /// A Secret that the BackupTarget names is missing or not what it should be.
         /// Cause: It was made in another namespace than the operator's, or a field has another name.
         TargetSecretUnusable: Person, "Mend the Secret that `spec` of the BackupTarget names, in the operator's namespace; the message says which.", since "0.2.0";
+        /// What is in the target was restored beside the tenant cluster, and is not what its etcd has; the message names the first key.
+        /// Cause: etcd was changed by something that its backup was not told of, such as a volume that was set back; or a mistake of ours.
+        BackupDiffers: Person, "Have a full snapshot taken, with which it is tested anew: `kubectl create` a Snapshot of the TenantCluster; report the message.", since "0.2.0";
+        /// A restore of what is in the target was tested beside the tenant cluster, and came to no end: nobody knows whether it can be had.
+        /// Cause: No node has room for it, an image cannot be pulled, the target does not answer, or the database takes longer than an hour.
+        RestoreTestFailed: Person, "Mend what the message says; it is tried again after six hours, and at once after a new full snapshot: `kubectl create` a Snapshot. `spec.backup.restoreTest: 0s` switches tests off.", since "0.2.0";
     }
     "Of a Snapshot" {
         /// It is in the backup.

@@ -18,6 +18,10 @@ const OF_CLUSTERS: Harmless = &[
         &["backup.delta", "backup.full", "backup.target"],
     ),
     (
+        "once a day at most, and two at a time of all tenant clusters",
+        &["backup.restoreTest"],
+    ),
+    (
         "the schema bounds how many snapshots are kept, and they take room of the target alone",
         &[
             "backup.retention.days",
@@ -45,6 +49,10 @@ const OF_CLUSTERS: Harmless = &[
             "etcd.resources.requests",
             "etcd.storage.size",
         ],
+    ),
+    (
+        "a Restore of the same namespace alone brings what it names, and it lets have nobody else's addresses",
+        &["etcd.copyOf"],
     ),
     (
         "pods on its own nodes ask, as those may",
@@ -136,7 +144,7 @@ const OF_CLUSTERS: Harmless = &[
     ("one of those that Covey builds", &["version"]),
     (
         "the schema bounds it, and only its own upgrade waits",
-        &["upgrade.soak"],
+        &["upgrade.deadline", "upgrade.retry", "upgrade.soak"],
     ),
     (
         "the schema bounds it, and only its own authority is another one; a few are made at most",

@@ -90,6 +90,9 @@ pub enum RestoreError {
         /// What it has.
         found: u64,
     },
+    /// Nothing is left that a data directory could be made of.
+    #[error("neither what survived nor the backup can be used: {0}")]
+    Nothing(String),
     /// Files.
     #[error("{path}: {problem}")]
     File {

@@ -112,6 +112,25 @@ impl Programs {
 
     /// Starts an etcd on a data directory that [`Self::restore`] made for [`local`].
     pub(super) async fn run(&self, local: &Member, log: &Path) -> Result<Running, ProgramError> {
+        self.start(local, &[], log).await
+    }
+
+    /// Starts an etcd on a copy of a member's data directory, without the others of its cluster. Never on what others
+    /// may come back to: it forgets them.
+    pub(super) async fn serve_alone(
+        &self,
+        local: &Member,
+        log: &Path,
+    ) -> Result<Running, ProgramError> {
+        self.start(local, &["--force-new-cluster"], log).await
+    }
+
+    async fn start(
+        &self,
+        local: &Member,
+        more: &[&str],
+        log: &Path,
+    ) -> Result<Running, ProgramError> {
         let program = "etcd";
         let port = || {
             let listener = TcpListener::bind(("127.0.0.1", 0))?;
@@ -148,6 +167,7 @@ impl Programs {
             "268435456",
         ]);
         command.args(["--quota-backend-bytes", "17179869184"]);
+        command.args(more);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

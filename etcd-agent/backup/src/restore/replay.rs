@@ -22,6 +22,8 @@ use crate::store::Store;
 const RENEW: Duration = Duration::from_millis(700);
 /// For a lease that was gone before anybody could ask for how long it was granted: that of Events.
 const DEFAULT_TTL_SECONDS: i64 = 3600;
+/// How often it is looked whether more was written meanwhile; what comes after that is left.
+const MOST_ROUNDS: usize = 20;
 
 pub(super) async fn build<S: Store>(
     reader: &Reader<'_, S>,
@@ -63,23 +65,8 @@ pub(super) async fn replay<S: Store>(
     etcd: &Etcd,
     database: &Path,
 ) -> Result<Restored, RestoreError> {
-    let begun = etcd.status().await?.revision;
-    if begun < found.full.revision || begun > fetched.most {
-        return Err(RestoreError::Snapshot {
-            least: found.full.revision,
-            most: fetched.most,
-            found: begun,
-        });
-    }
-    let leases = etcd.leases().await?;
-    // It may have served for a while, and the list of objects may take another one.
-    etcd.renew(leases.clone()).await?;
-    let mut replay = Replay {
-        renewed: Instant::now(),
-        leases: leases.into_iter().collect(),
-        etcd,
-        revision: begun,
-    };
+    let mut replay = Replay::begin(etcd, found, fetched).await?;
+    let begun = replay.revision;
     let mut reach = fetched.reach;
     let listing = reader.list().await.map_err(ReadError::from)?;
     'deltas: while reach.revision < found.revision {
@@ -94,16 +81,53 @@ pub(super) async fn replay<S: Store>(
         }
     }
     let revision = replay.revision;
+    save(etcd, database).await?;
+    Ok(Restored {
+        revision,
+        replayed: revision - begun,
+    })
+}
+
+/// Replays what comes after the snapshot, and what is written meanwhile.
+pub(super) async fn replay_all<S: Store>(
+    reader: &Reader<'_, S>,
+    found: Found,
+    fetched: Fetched,
+    etcd: &Etcd,
+) -> Result<Restored, RestoreError> {
+    let mut replay = Replay::begin(etcd, found, fetched).await?;
+    let begun = replay.revision;
+    let mut reach = fetched.reach;
+    for _ in 0..MOST_ROUNDS {
+        let listing = reader.list().await.map_err(ReadError::from)?;
+        let newest = listing.newest_delta();
+        if newest.is_none_or(|newest| reach.next > newest) {
+            break;
+        }
+        while newest.is_some_and(|newest| reach.next <= newest) {
+            let Some(recorded) = reader.next_delta(&mut reach, &listing).await? else {
+                continue;
+            };
+            for revision in &recorded.revisions {
+                replay.revision(revision, &recorded.leases).await?;
+            }
+        }
+    }
+    Ok(Restored {
+        revision: replay.revision,
+        replayed: replay.revision - begun,
+    })
+}
+
+/// Writes a snapshot to a file.
+pub(super) async fn save(etcd: &Etcd, database: &Path) -> Result<(), RestoreError> {
     let mut stream = etcd.snapshot().await?;
     let mut file = File::create(database).map_err(|error| failed(database, error))?;
     while let Some(piece) = etcd::soon("for a snapshot", &mut stream).await? {
         file.write_all(&piece.blob)
             .map_err(|error| failed(database, error))?;
     }
-    Ok(Restored {
-        revision,
-        replayed: revision - begun,
-    })
+    Ok(())
 }
 
 fn failed(path: &Path, error: std::io::Error) -> RestoreError {
@@ -113,15 +137,42 @@ fn failed(path: &Path, error: std::io::Error) -> RestoreError {
     }
 }
 
-struct Replay<'a> {
+/// Revisions, one after another, on an etcd that nobody else writes to.
+pub(super) struct Replay<'a> {
     etcd: &'a Etcd,
-    revision: u64,
+    pub(super) revision: u64,
     leases: BTreeSet<i64>,
     renewed: Instant,
 }
 
-impl Replay<'_> {
-    async fn revision(
+impl<'a> Replay<'a> {
+    /// On an etcd that serves the snapshot.
+    async fn begin(etcd: &'a Etcd, found: Found, fetched: Fetched) -> Result<Self, RestoreError> {
+        let begun = etcd.status().await?.revision;
+        if begun < found.full.revision || begun > fetched.most {
+            return Err(RestoreError::Snapshot {
+                least: found.full.revision,
+                most: fetched.most,
+                found: begun,
+            });
+        }
+        Self::on(etcd, begun).await
+    }
+
+    /// On one that is at this revision.
+    pub(super) async fn on(etcd: &'a Etcd, revision: u64) -> Result<Self, RestoreError> {
+        let leases = etcd.leases().await?;
+        // It may have served for a while, and the list of objects may take another one.
+        etcd.renew(leases.clone()).await?;
+        Ok(Self {
+            renewed: Instant::now(),
+            leases: leases.into_iter().collect(),
+            etcd,
+            revision,
+        })
+    }
+
+    pub(super) async fn revision(
         &mut self,
         revision: &Revision,
         leases: &[Lease],

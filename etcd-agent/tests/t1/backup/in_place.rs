@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
@@ -12,28 +11,12 @@ use backup::store::directory::Directory;
 use serde_json::{Value, json};
 use testkit::process::Process;
 
-use super::support::{BUMP, Running, TENANT, World, content, quick};
+use super::support::{BUMP, Running, TENANT, World, agent, content, quick, succeeds};
 use crate::support::{Cluster, Member, gate, listing, marker, running_cluster};
 
 const MEMBERS: usize = 3;
 const RESTORE: &str = "5a1c0f6e-1111-4222-8333-444455556666";
 const FOLDER: &str = "covey-restore-5a1c0f6e-1111-4222-8333-444455556666";
-
-/// What it said, and the exit code.
-fn agent(args: &[String]) -> Result<(i32, String)> {
-    let output = Command::new(env!("CARGO_BIN_EXE_etcd-agent"))
-        .arg("backup")
-        .args(args)
-        .output()?;
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    Ok((output.status.code().context("it was killed")?, said))
-}
-
-fn succeeds((code, said): (i32, String)) -> Result<()> {
-    ensure!(code == 0, "{code}: {said}");
-    Ok(())
-}
 
 /// One member's pod.
 struct Build<'a> {
@@ -70,14 +53,6 @@ impl Build<'_> {
         format!("--scratch={}", self.scratch.display())
     }
 
-    fn etcdutl(&self, args: &[String]) -> Result<()> {
-        let mut command = Command::new(self.world.site.folder().join("etcdutl"));
-        let output = command.args(["snapshot", "restore"]).args(args).output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "etcdutl: {said}");
-        Ok(())
-    }
-
     fn fetch(&self, least: u64) -> Result<(i32, String)> {
         let mut args = vec![
             "fetch".to_owned(),
@@ -96,7 +71,7 @@ impl Build<'_> {
         succeeds(self.fetch(self.revision)?)?;
         let replay = self.scratch.join("replay");
         let peer = "http://127.0.0.1:2380";
-        self.etcdutl(&[
+        self.world.etcdutl(&[
             self.scratch.join("snapshot.db").display().to_string(),
             format!("--data-dir={}", replay.display()),
             "--name=replay".to_owned(),
@@ -130,7 +105,7 @@ impl Build<'_> {
         let members: Vec<_> = (0..MEMBERS)
             .map(|number| format!("etcd-{number}={}", self.cluster.peer_url(number)))
             .collect();
-        self.etcdutl(&[
+        self.world.etcdutl(&[
             self.scratch.join("restored.db").display().to_string(),
             format!(
                 "--data-dir={}",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
@@ -99,6 +100,15 @@ impl World {
             prefix: "p/".to_owned(),
             opener: Opener::Recovery(self.recovery.clone()),
         }
+    }
+
+    /// Runs `etcdutl snapshot restore`.
+    pub(super) fn etcdutl(&self, args: &[String]) -> Result<()> {
+        let mut command = Command::new(self.site.folder().join("etcdutl"));
+        let output = command.args(["snapshot", "restore"]).args(args).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "etcdutl: {said}");
+        Ok(())
     }
 
     /// The last revision that was acknowledged.
@@ -307,4 +317,20 @@ pub(super) fn objects(folder: &Path) -> BTreeMap<String, PathBuf> {
         }
     }
     found
+}
+
+/// What it said, and the exit code.
+pub(super) fn agent(args: &[String]) -> Result<(i32, String)> {
+    let output = Command::new(env!("CARGO_BIN_EXE_etcd-agent"))
+        .arg("backup")
+        .args(args)
+        .output()?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    Ok((output.status.code().context("it was killed")?, said))
+}
+
+pub(super) fn succeeds((code, said): (i32, String)) -> Result<()> {
+    ensure!(code == 0, "{code}: {said}");
+    Ok(())
 }

@@ -2,7 +2,7 @@
 //! before anything of it starts.
 //!
 //! What the recovery key opens goes into one Secret of the tenant namespace, at once and once, so there is no moment in
-//! which half of it is there.
+//! which half of it is there. Of a copy that is the data key, and the encryption keys of then below one of its own.
 //! Invariant: the recovery key is read where it is needed and goes nowhere; no error has a word of what was opened. A
 //! backup of another namespace than the Restore's is nobody's who made the Restore.
 
@@ -16,7 +16,7 @@ use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt as _};
 use tenant_cp::backup::identity::{self, Identity};
 use tenant_cp::backup::source;
-use tenant_cp::{Settings, validate};
+use tenant_cp::{Settings, certificates, validate};
 
 use crate::FIELD_MANAGER;
 use crate::context::Context;
@@ -123,12 +123,19 @@ pub async fn reconcile(
     match judge(restore, cluster, &its, is_there) {
         Verdict::Waits(what) => return Ok(Into::Waits(format!("it is not known {what}"))),
         Verdict::Refused(why) => return Ok(Into::Refused(why)),
-        Verdict::Go(Way::Move | Way::Copy) => {}
+        Verdict::Go(_) => {}
     }
     let Ok(valid) = validate::validate(cluster, &settings) else {
         return Ok(Into::waits("its spec is refused"));
     };
-    let carried = identity::to_carry(&its.secrets);
+    let carried = match begin::way(cluster) {
+        Way::Move => identity::to_carry(&its.secrets),
+        Way::Copy => {
+            let own = pki::issue::random_bytes().map_err(|e| Error::Make(e.to_string()))?;
+            let own = certificates::encryption_key(&own);
+            identity::to_carry(&identity::of_copy(&its.secrets, &own))
+        }
+    };
     let wanted = source::secret(&valid, uid, key.reveal(), &carried);
     ctx.leadership.ensure().map_err(Error::Fence)?;
     let unmade = |error: kube::Error| Error::Create(Box::new(error));
@@ -204,7 +211,7 @@ fn judge(restore: &Restore, cluster: &TenantCluster, its: &Identity, is_there: b
     let version = version.unwrap_or(&its.cluster.spec.version);
     decide(&Facts {
         source: match is_there {
-            true => Source::Runs,
+            true => Source::Lives,
             false => Source::Gone,
         },
         its_network: before.and_then(|status| status.network.clone()),
@@ -213,7 +220,7 @@ fn judge(restore: &Restore, cluster: &TenantCluster, its: &Identity, is_there: b
         minor: minor(&cluster.spec.version).unwrap_or_default(),
         // An identity is whole or there is none.
         has_keys: Some(true),
-        may_overlap: false,
+        way: begin::way(cluster),
     })
 }
 
@@ -357,6 +364,14 @@ mod tests {
             |verdict: Verdict| assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");
         refused(judge(&restore("team-b"), &into, &its, false));
         refused(judge(&restore("team-a"), &into, &its, true));
+        // A copy is one whether or not the other one is there, and never of another namespace.
+        let mut copy = into.clone();
+        copy.spec.etcd.copy_of = Some(UID.to_owned());
+        for is_there in [true, false] {
+            let go = judge(&restore("team-a"), &copy, &its, is_there);
+            assert_eq!(go, Verdict::Go(Way::Copy));
+            refused(judge(&restore("team-b"), &copy, &its, is_there));
+        }
         let mut older = into.clone();
         older.spec.version = "1.34.0".to_owned();
         refused(judge(&restore("team-a"), &older, &its, false));

@@ -16,7 +16,7 @@ use kube::ResourceExt;
 use super::into::Into;
 use crate::controllers::tenant_backup::report::{self, Choice};
 use crate::restoring::MARGIN;
-use crate::restoring::begin::{awaits, cluster_id, ended, moment, other, source};
+use crate::restoring::begin::{self, awaits, cluster_id, ended, moment, other, source};
 use crate::status::one_line;
 
 /// How soon it is asked again while the backup is read.
@@ -276,6 +276,11 @@ fn misfit(restore: &Restore, cluster: &TenantCluster) -> Option<String> {
         )),
         (None, true) => Some(format!(
             "TenantCluster {name} waits for the data of another one: say in from.clusterUID of which"
+        )),
+        (Some(uid), true) if !begin::is_meant(cluster, uid) => Some(format!(
+            "TenantCluster {name} is a copy of {} (spec.etcd.copyOf), and this reads the backup of {uid}: make another \
+             Restore with from.clusterUID of that one, or another TenantCluster",
+            cluster.spec.etcd.copy_of.as_deref().unwrap_or_default()
         )),
         (Some(_), true) | (None, false) => None,
     }

@@ -374,6 +374,35 @@ fn what_has_data_does_not_become_another_one_and_what_waits_for_it_is_told_whose
 }
 
 #[test]
+fn copy_of_one_tenant_cluster_is_never_made_of_the_backup_of_another() {
+    let copy = |of: &str| {
+        let mut copy = Arc::unwrap_or_clone(becoming("Restore", false));
+        copy.spec.etcd.copy_of = Some(of.to_owned());
+        Arc::new(copy)
+    };
+    let mut other = of_another(Some("then"));
+    other.metadata.uid = Some("r".to_owned());
+    let plan = planned_into(&other, copy("x"), None);
+    let (status, reason, message) = said(&plan);
+    assert_eq!((status, reason), ("False", "RestoreImpossible"));
+    assert!(
+        message.contains("is a copy of x (spec.etcd.copyOf)"),
+        "{message}"
+    );
+    let all = [Arc::new(other.clone())];
+    assert_eq!(awaited(&all, &copy("x")), None, "its backup is read");
+    assert!(awaited(&all, &copy("then")).is_some());
+
+    let plan = planned_into(&other, copy("then"), Some(Into::Ready));
+    other.status = Some(plan.status);
+    assert!(can_begin(&other, &copy("then")) && !can_begin(&other, &copy("x")));
+    // The one of then goes on: every member is built of what was found, whatever is the newest by then.
+    let facts = begin_facts(&other, Timestamp::UNIX_EPOCH).unwrap();
+    let revision = other.status.unwrap().revision.unwrap();
+    assert_eq!(facts.moment, format!("revision-{revision}"));
+}
+
+#[test]
 fn one_that_may_not_become_it_is_told_why_and_looked_at_again_and_nothing_can_begin() {
     let other = of_another(Some("then"));
     for (into, reason) in [

@@ -39,7 +39,8 @@ pub async fn apply(
     for object in &plan.apply {
         ctx.leadership.ensure().map_err(Error::Fence)?;
         let is_key = object.kind == "Secret" && object.name == process::KEYS;
-        let live = match is_key && !observed.objects.contains_key(&object.key()) {
+        let is_new = is_key || object.kind == kinds::JOB.kind;
+        let live = match is_new && !observed.objects.contains_key(&object.key()) {
             // Never over another one, of which we may not know yet.
             true => create(ctx, object).await?,
             false => {
@@ -66,12 +67,16 @@ async fn create(ctx: &Context, object: &Object) -> Result<DynamicObject, Error> 
     let unmade = |source: kube::Error| Error::Create(Box::new(source));
     let typed = serde_json::from_value(object.value.clone());
     let typed = typed.map_err(|error| unmade(kube::Error::SerdeError(error)))?;
-    let secrets = untyped::of(kinds::SECRET, &ctx.client, object.namespace.as_deref());
+    let kind = match object.kind == kinds::JOB.kind {
+        true => kinds::JOB,
+        false => kinds::SECRET,
+    };
+    let all = untyped::of(kind, &ctx.client, object.namespace.as_deref());
     let params = PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     };
-    secrets.create(&params, &typed).await.map_err(unmade)
+    all.create(&params, &typed).await.map_err(unmade)
 }
 
 async fn delete(ctx: &Context, key: &Key, live: &Value) -> Result<(), Error> {

@@ -33,8 +33,8 @@ pub enum Error {
     /// The API refused the status of a Snapshot or a Restore, or did not answer.
     #[error("write the status")]
     Status(#[source] kit_client::write::Error),
-    /// The data key could not be created, or somebody else created it.
-    #[error("create the data key of the backup")]
+    /// The data key, or the Job of a test, could not be created, or somebody else created it.
+    #[error("create the data key of the backup, or the Job that tests a restore")]
     Create(#[source] Box<kube::Error>),
     /// A key or certificate could not be made.
     #[error("make a key or certificate of the backup: {0}")]

@@ -28,6 +28,7 @@ use super::error::Error;
 use super::identity::Sealed;
 use super::plan::{DataKeys, Observed, Pod};
 use super::report;
+use super::restore_test;
 use crate::context::Context;
 use crate::pod_failures;
 use crate::restoring::begin;
@@ -88,6 +89,8 @@ pub async fn observe(
         keys,
         pod: None,
         report: None,
+        tests: None,
+        may_test: false,
         awaited: begin::awaited(&ctx.stores.restores.state(), cluster),
         objects,
     };
@@ -96,7 +99,30 @@ pub async fn observe(
     if has_etcd && cluster.spec.backup.is_some() && observed.objects.contains_key(&deployment) {
         ask(ctx, &namespace, &mut observed).await?;
     }
+    look_for_tests(ctx, &namespace, &mut observed).await?;
     Ok(Some(observed))
+}
+
+/// Jobs that test a restore, and their pods: where one is due, and where there is to be none.
+async fn look_for_tests(
+    ctx: &Context,
+    namespace: &str,
+    observed: &mut Observed,
+) -> Result<(), Error> {
+    let cluster = Arc::clone(&observed.cluster);
+    let report = observed.report.as_ref().and_then(|said| said.as_ref().ok());
+    let is_due = report.is_some_and(|said| restore_test::is_due(&cluster, said, Timestamp::now()));
+    let status = cluster.status.as_ref();
+    let is_restoring = status.is_some_and(|status| status.restore.is_some());
+    if !is_due && !is_restoring && cluster.spec.backup.is_some() {
+        return Ok(());
+    }
+    let jobs = list(ctx, kinds::JOB, namespace, process::RESTORE_TEST).await?;
+    let pods = list(ctx, kinds::POD, namespace, process::RESTORE_TEST).await?;
+    observed.objects.extend(jobs);
+    observed.tests = Some(pods.into_values().collect());
+    observed.may_test = is_due && ctx.backups.begin_test(&cluster.uid().unwrap_or_default());
+    Ok(())
 }
 
 /// The newest pod, and what it says.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: planning again after applying yields nothing. A target, a Secret or an authority that is not there takes
 //! nothing away that runs. Keys are made once, and wrapped anew where the target's key is another one.
+//! Long because what is said of a backup follows from everything that was looked at for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +16,14 @@ use pki::{KeyPair, Store};
 use serde_json::Value;
 use tenant_cp::backup::identity::Document;
 use tenant_cp::backup::process::{self, Secrets};
+use tenant_cp::backup::restore_test::job;
 use tenant_cp::backup::source;
 use tenant_cp::certificates::SecretData;
 use tenant_cp::{Settings, Validated, generations};
 
 use super::identity::{self, Sealed, Standing, Unsealable};
 use super::report::{Report, to_the_second};
+use super::restore_test;
 use crate::backups::{Said, is_told};
 use crate::restoring::begin::holds_backup;
 use crate::status::one_line;
@@ -78,6 +81,10 @@ pub struct Observed {
     pub awaited: Option<(String, String)>,
     /// What the process says; none where it was not asked.
     pub report: Option<Result<Report, String>>,
+    /// Pods of tests of a restore; none where it was not looked for them and their Jobs.
+    pub tests: Option<Vec<Value>>,
+    /// Whether one more may be tested.
+    pub may_test: bool,
 }
 
 impl Observed {
@@ -137,6 +144,8 @@ pub struct Plan {
     pub said: Option<Said>,
     /// When to look again.
     pub again: Option<SignedDuration>,
+    /// Whether a restore is tested.
+    pub tests: bool,
 }
 
 impl Plan {
@@ -163,6 +172,7 @@ fn is(value: ConditionStatus, reason: Reason, message: String, report: Option<&R
         message,
         last_full: at(report.and_then(|report| report.full.as_ref())),
         verified: at(report.and_then(|report| report.verified.as_ref())),
+        restore_test: None,
     }
 }
 
@@ -174,6 +184,13 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     };
     if let Some(plan) = spent(observed) {
         return plan;
+    }
+    let delete = restore_test::in_the_way(&observed.cluster, observed.objects.keys());
+    if !delete.is_empty() {
+        return Plan {
+            delete,
+            ..Plan::default()
+        };
     }
     let Some(valid) = &observed.valid else {
         // Why is said elsewhere, and what runs keeps running.
@@ -230,7 +247,7 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
                     let message = "it goes on when the tenant cluster is restored";
                     Plan::told(ConditionStatus::Unknown, Reason::Restoring, message)
                 }
-                true => looked_at(observed, backup, now),
+                true => looked_at(observed, backup, (valid, target), settings, now),
                 false => Plan {
                     apply: wanted,
                     ..Plan::default()
@@ -285,12 +302,10 @@ fn spent(observed: &Observed) -> Option<Plan> {
 }
 
 fn switched_off(observed: &Observed) -> Plan {
-    let delete: Vec<_> = observed
-        .objects
-        .keys()
-        .filter(|key| GOES.contains(&(key.kind.as_str(), key.name.as_str())))
-        .cloned()
-        .collect();
+    let goes = |key: &&Key| GOES.contains(&(key.kind.as_str(), key.name.as_str()));
+    let named = observed.objects.keys().filter(goes);
+    let tests = restore_test::jobs(observed.objects.keys());
+    let delete: Vec<_> = tests.chain(named).cloned().collect();
     let place = |key: &Key| {
         let mut all = GOES.iter();
         all.position(|(kind, name)| *kind == key.kind && *name == key.name)
@@ -373,7 +388,13 @@ pub fn wrapped_for(wrapping_key: &[u8]) -> String {
 }
 
 /// Everything is in place: what the process says.
-fn looked_at(observed: &Observed, backup: &Backup, now: Timestamp) -> Plan {
+fn looked_at(
+    observed: &Observed,
+    backup: &Backup,
+    (valid, target): (&Validated, &BackupTarget),
+    settings: &Settings,
+    now: Timestamp,
+) -> Plan {
     let report = match &observed.report {
         Some(Ok(report)) => report,
         Some(Err(why)) => return silent(observed, why, now),
@@ -392,6 +413,26 @@ fn looked_at(observed: &Observed, backup: &Backup, now: Timestamp) -> Plan {
     let delta = u64::try_from(delta).unwrap_or(u64::MAX);
     let allowed = delta.saturating_mul(2).saturating_add(MARGIN_MS);
     let is_late = waits.is_some_and(|waits| waits > allowed);
+    let seen = (&observed.objects, observed.tests.as_deref());
+    let standing = restore_test::standing(&observed.cluster, report, seen, now);
+    if let (restore_test::Standing::Due, Some(cluster_id)) = (&standing, &report.cluster)
+        && observed.may_test
+    {
+        let least = report.verified.as_ref().map_or(0, |full| full.revision);
+        let (of, after) = (
+            (&**cluster_id, least),
+            restore_test::after(&observed.cluster),
+        );
+        return Plan {
+            apply: vec![job(valid, target, of, after, settings)],
+            ..Plan::default()
+        };
+    }
+    let (tests, newest) = match standing {
+        restore_test::Standing::Runs => (true, None),
+        restore_test::Standing::Over(test) => (false, Some(test)),
+        restore_test::Standing::Rests | restore_test::Standing::Due => (false, None),
+    };
     let (identity, sealed) = (observed.identity(now), observed.sealed.as_ref());
     let (value, reason, message) = match identity::standing(&identity, sealed, report, now) {
         _ if is_late => {
@@ -404,7 +445,8 @@ fn looked_at(observed: &Observed, backup: &Backup, now: Timestamp) -> Plan {
         }
         Standing::Late(message) => (ConditionStatus::False, Reason::BackupLate, message),
         Standing::There if report.verified.is_some() => {
-            (ConditionStatus::True, Reason::BackedUp, String::new())
+            let failed = restore_test::told(&observed.cluster, newest.as_ref());
+            failed.unwrap_or((ConditionStatus::True, Reason::BackedUp, String::new()))
         }
         standing => {
             let what = match standing == Standing::Awaited && report.verified.is_some() {
@@ -415,13 +457,18 @@ fn looked_at(observed: &Observed, backup: &Backup, now: Timestamp) -> Plan {
             (ConditionStatus::Unknown, starting, what.to_owned())
         }
     };
-    let again = match value == ConditionStatus::Unknown {
+    let again = match value == ConditionStatus::Unknown || tests {
         true => SOON,
         false => LATER,
     };
+    let mut said = is(value, reason, message, Some(report));
+    if let Said::Is { restore_test, .. } = &mut said {
+        *restore_test = newest;
+    }
     Plan {
-        said: Some(is(value, reason, message, Some(report))),
+        said: Some(said),
         again: Some(again),
+        tests,
         ..Plan::default()
     }
 }

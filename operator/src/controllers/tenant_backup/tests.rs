@@ -1,9 +1,11 @@
 //! Laws of a backup's plan, over worlds that also lose things.
 //!
-//! Invariant: the world here keeps what is applied as an API server does, and nothing else.
+//! Invariant: the world here keeps what is applied as an API server does, and nothing else. Long because the world and
+//! the laws that hold whatever else is set stand together.
 
 mod another;
 mod identity;
+mod restore_test;
 mod restoring;
 
 use std::collections::BTreeMap;
@@ -129,6 +131,8 @@ impl World {
             keys: None,
             pod: None,
             report: None,
+            tests: None,
+            may_test: true,
         };
         assert!(observed.valid.is_some());
         Self {

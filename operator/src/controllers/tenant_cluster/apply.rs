@@ -4,6 +4,7 @@
 //! Invariant: every write is fenced by the Lease; the first error ends its part and no other, and whatever
 //! was written until then is known to the next plan.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ mod deletion;
 mod empty;
 mod etcd;
 mod losses;
+mod once;
 mod preflight;
 mod probe;
 mod release;
@@ -391,12 +393,16 @@ async fn act(
         Action::AskVolumes { volumes } => losses::ask(ctx, volumes, observed).await,
         Action::AskForRestore { restore } => {
             ctx.leadership.ensure().map_err(Error::Fence)?;
-            let made = losses::ask_for_restore(ctx, restore).await;
-            made.map_err(|source| Error::Create {
-                key: restore.key(),
-                source: Box::new(source),
-            })?;
+            let made = once::create(ctx, kinds::RESTORE, restore).await;
+            let _: Value = made.map_err(|source| not_made(restore, source))?;
             observed.restores_asked.insert(restore.name.clone());
+            applied.writes += 1;
+        }
+        Action::AskForSnapshot { snapshot } => {
+            ctx.leadership.ensure().map_err(Error::Fence)?;
+            let made = once::create(ctx, kinds::SNAPSHOT, snapshot).await;
+            let made = made.map_err(|source| not_made(snapshot, source))?;
+            observed.upgrade_snapshot = Some(Arc::new(made));
             applied.writes += 1;
         }
         Action::ForgetLeases { .. } | Action::MarkBalancers { .. } => {
@@ -515,4 +521,11 @@ pub(super) fn issue(
 pub(super) fn own_api(ctx: &Context, observed: &Observed) -> Api<api::TenantCluster> {
     let namespace = observed.cluster.namespace().unwrap_or_default();
     Api::namespaced(ctx.client.clone(), &namespace)
+}
+
+fn not_made(object: &Object, source: kube::Error) -> Error {
+    Error::Create {
+        key: object.key(),
+        source: Box::new(source),
+    }
 }

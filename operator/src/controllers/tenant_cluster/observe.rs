@@ -16,6 +16,7 @@ use kit_objects::kinds::{self, Kind};
 use kit_objects::known::Known;
 use kit_objects::object::Key;
 use kube::api::{DynamicObject, ListParams};
+use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::Settings;
@@ -30,6 +31,7 @@ use crate::context::Context;
 use crate::parts::PARTS;
 use crate::restoring::begin;
 use crate::rollouts::queue::{Answer, Purpose, Turn};
+use crate::upgrades::{self, versions};
 
 mod restore;
 
@@ -156,6 +158,12 @@ pub async fn observe(
         false => ctx.overlay_of(&cluster),
     };
     let restores_asked = begin::asked(&ctx.stores.restores.state(), &cluster);
+    let upgrade = versions::wanted(&cluster);
+    let upgrade_snapshot = upgrade.and_then(|upgrade| {
+        let name = upgrades::snapshot::name(&upgrade, &cluster);
+        let key = ObjectRef::new(&name).within(namespace);
+        ctx.stores.snapshots.get(&key)
+    });
     let tenant = Tenant::NotAsked;
     let mut observed = Observed {
         cluster,
@@ -185,6 +193,7 @@ pub async fn observe(
         etcd_disks,
         etcd_patience: ctx.etcd_patience,
         preflight: None,
+        upgrade_snapshot,
         upgrade_calm: ctx.upgrade_calm,
         failures: BTreeMap::new(),
         backup: ctx.backups.of(&uid),

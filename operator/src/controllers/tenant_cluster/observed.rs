@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use api::condition::is_true;
 use api::tenant_cluster::{NetworkStatus, RolloutStatus};
-use api::{ConditionType, TenantCluster};
+use api::{ConditionType, Snapshot, TenantCluster};
 use kit_client::errors::Class;
 use kit_objects::known::Known;
 use kit_objects::object::Key;
@@ -93,6 +93,8 @@ pub struct Observed {
     pub etcd_patience: Patience,
     /// What the tenant's API said of an upgrade that is wanted; none where it was not asked in this reconcile.
     pub preflight: Option<Inside>,
+    /// The Snapshot before an upgrade that is wanted, as last seen or just made; none where there is none.
+    pub upgrade_snapshot: Option<Arc<Snapshot>>,
     /// How long it has to be Ready before an upgrade begins.
     pub upgrade_calm: Duration,
     /// Parts that could not be carried out in this reconcile, and are not tried again in it.

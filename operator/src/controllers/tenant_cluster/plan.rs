@@ -114,7 +114,7 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     }
     let observed = signs_anew.as_ref().unwrap_or(observed);
     let facts = namespace.facts(observed, settings, upgrade.goes_on());
-    let Rollout { mut allowed, part } = rollout::plan(observed, facts);
+    let Rollout { mut allowed, part } = rollout::plan(observed, facts, upgrade.goes_back());
     if let Some(rotation) = &rotation {
         rotation.allow(&mut allowed);
     }
@@ -155,9 +155,9 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         rest_what_failed(&mut parts, observed);
     }
     let is_settled = is_open && parts.iter().all(Part::is_settled);
-    parts.push(upgrade.part(valid, observed, is_settled));
+    parts.push(upgrade.part(valid, observed, is_settled, now));
     let mut plan = status::report(parts, in_place, facts, valid, observed, now);
-    upgrade.report(&mut plan, valid, observed, now);
+    upgrade.report(&mut plan, observed, now);
     if let Some(rotation) = &rotation {
         rotation.report(&mut plan, observed, now);
     }

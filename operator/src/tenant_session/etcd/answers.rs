@@ -3,6 +3,8 @@
 //! Invariant: an answer that lacks what every answer has is none.
 
 use api::Reason;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer};
 
 /// More members than any of our clusters has: an answer with more is not ours.
@@ -91,6 +93,17 @@ pub struct DataHash {
     pub compacted: i64,
     /// Up to which revision.
     pub revision: i64,
+}
+
+/// An object as it stands in etcd. It is not printed: it may be a Secret.
+#[derive(Clone, Eq, PartialEq)]
+pub struct Stored {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Its value.
+    pub value: Vec<u8>,
+    /// Revision of its last change.
+    pub changed_at: i64,
 }
 
 #[derive(Deserialize)]
@@ -220,6 +233,48 @@ impl Hash {
     }
 }
 
+/// What is there from one key on and before another; a list without anything is left out.
+#[derive(Deserialize)]
+pub(super) struct Range {
+    /// Every answer has it.
+    #[serde(rename = "header")]
+    _header: Header,
+    #[serde(default)]
+    kvs: Vec<KeyValue>,
+}
+
+#[derive(Deserialize)]
+struct KeyValue {
+    key: String,
+    #[serde(default)]
+    value: String,
+    #[serde(deserialize_with = "number")]
+    mod_revision: i64,
+}
+
+impl Range {
+    pub(super) fn read(self) -> Result<Vec<Stored>, serde_json::Error> {
+        let bytes = |text: String| STANDARD.decode(text).map_err(serde::de::Error::custom);
+        let one = |found: KeyValue| {
+            Ok(Stored {
+                key: bytes(found.key)?,
+                value: bytes(found.value)?,
+                changed_at: found.mod_revision,
+            })
+        };
+        self.kvs.into_iter().map(one).collect()
+    }
+}
+
+/// Whether what was to be so was so, and all was written; left out where not.
+#[derive(Deserialize)]
+pub(super) struct Txn {
+    #[serde(rename = "header")]
+    _header: Header,
+    #[serde(default)]
+    pub(super) succeeded: bool,
+}
+
 /// Nobody has the identifier 0.
 fn id(number: u64) -> Result<u64, serde_json::Error> {
     match number {
@@ -298,6 +353,28 @@ mod tests {
         };
         assert_eq!(hash(text).unwrap(), wanted);
         assert!(hash("{}").is_err());
+    }
+
+    #[test]
+    fn objects_are_read_and_no_answer_is_not_an_empty_one() {
+        let range = |text: &str| serde_json::from_str::<Range>(text)?.read();
+        let header = r#""header":{"cluster_id":"1","member_id":"2"}"#;
+        let text = format!(
+            r#"{{{header},"kvs":[{{"key":"YQ==","value":"Yg==","mod_revision":"7","version":"1"}}],"count":"1"}}"#
+        );
+        let found = range(&text).unwrap();
+        assert_eq!(
+            (found[0].key.as_slice(), found[0].value.as_slice()),
+            (&b"a"[..], &b"b"[..])
+        );
+        assert_eq!((found[0].changed_at, found.len()), (7, 1));
+        assert_eq!(range(&format!("{{{header}}}")).unwrap().len(), 0);
+        let wrong = text.replace("YQ==", "Y");
+        assert!(range("{}").is_err() && range(&wrong).is_err());
+        let done = |text: &str| serde_json::from_str::<Txn>(text).map(|txn| txn.succeeded);
+        assert!(done(&format!(r#"{{{header},"succeeded":true}}"#)).unwrap());
+        assert!(!done(&format!("{{{header}}}")).unwrap());
+        assert!(done("{}").is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Invariant: two sites never see each other's objects: an operator's watches are narrowed to the
 //! site's namespace by [`scope`], and its rights are those of one user.
 
+pub(crate) mod backup_target;
 pub(crate) mod checks;
 pub(crate) mod etcd_members;
 pub(crate) mod etcd_stage;
@@ -15,9 +16,11 @@ pub(crate) mod pools;
 pub(crate) mod proxy;
 pub(crate) mod relay;
 pub(crate) mod restore_pods;
+pub(crate) mod restores;
 pub(crate) mod scope;
 pub(crate) mod site;
 pub(crate) mod state;
+pub(crate) mod tenant_api;
 pub(crate) mod webhook;
 
 pub(crate) use self::operator::{Launch, Operator, settled};

@@ -182,6 +182,7 @@ pub(crate) fn container(v: &Validated, addresses: &Addresses, material: &Materia
         readiness_probe: Some(pod::probe("/readyz", API_PORT, "HTTPS", 3, 3)),
         liveness_probe: Some(pod::probe("/livez", API_PORT, "HTTPS", 10, 9)),
         resources: Some(pod::resources(&requests, &v.api_server.limits)),
+        termination_message_policy: pod::last_lines(),
         security_context: Some(SecurityContext {
             // The published image gives its binary this capability (setcap), and without it in the
             // bounding set the kernel refuses to start such a binary. Nothing uses it.

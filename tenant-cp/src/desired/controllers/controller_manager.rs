@@ -63,6 +63,7 @@ pub(crate) fn container(v: &Validated, material: &Material) -> Container {
             &v.controller_manager.requests,
             &v.controller_manager.limits,
         )),
+        termination_message_policy: pod::last_lines(),
         security_context: Some(pod::container_security()),
         volume_mounts: Some(vec![pod::mount(
             names::CONTROLLER_MANAGER,

@@ -25,6 +25,7 @@ pub(crate) fn container(v: &Validated) -> Container {
         args: Some(flags(v)),
         env: pod::go_threads(&v.scheduler.limits),
         resources: Some(pod::resources(&v.scheduler.requests, &v.scheduler.limits)),
+        termination_message_policy: pod::last_lines(),
         security_context: Some(pod::container_security()),
         volume_mounts: Some(vec![pod::mount(names::SCHEDULER, names::SECRET_DIR, true)]),
         ..Container::default()

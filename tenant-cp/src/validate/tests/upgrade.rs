@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn soak_that_cannot_be_had_is_refused_with_what_to_write() {
+fn time_that_cannot_be_had_is_refused_with_what_to_write() {
     for (soak, message) in [
         (
             "soon",
@@ -16,6 +16,11 @@ fn soak_that_cannot_be_had_is_refused_with_what_to_write() {
         ),
     ] {
         let spec = json!({ "spec": { "upgrade": { "soak": soak } } });
+        assert_eq!(seen(&spec), [message]);
+    }
+    for deadline in ["59s", "25h", "0s"] {
+        let spec = json!({ "spec": { "upgrade": { "deadline": deadline } } });
+        let message = format!("spec.upgrade.deadline: {deadline} cannot be had: choose 1m to 24h");
         assert_eq!(seen(&spec), [message]);
     }
     let longest = json!({ "spec": { "upgrade": { "soak": "24h" } } });

@@ -148,6 +148,11 @@ pub(crate) const TABLE: &[Entry] = &[
         "csi-sanity itself",
     ),
     entry(
+        "e2e/lab/programs/etcd-3.7/**",
+        &[Target("etcd-agent", "t1")],
+        "members become it",
+    ),
+    entry(
         "e2e/lab/programs/versitygw/**",
         &[Target("etcd-agent", "t1")],
         "the S3 endpoint that backups are held to",

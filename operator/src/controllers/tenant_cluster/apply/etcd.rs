@@ -19,6 +19,7 @@ use crate::tenant_session::etcd;
 use crate::tenant_session::etcd::answers::{Alarm, DataHash, MemberStatus};
 use crate::tenant_session::session;
 
+mod copies;
 pub(super) mod leases;
 pub(super) mod space;
 pub(super) mod steps;

@@ -1,14 +1,11 @@
-//! Looks for PersistentVolumes whose claims are gone, and asks for a Restore where all of them are.
+//! Looks for PersistentVolumes whose claims are gone.
 //!
 //! Invariant: nothing of a volume is changed; a volume that could not be looked for is unknown.
 
 use kit_client::untyped;
 use kit_objects::kinds;
 use kit_objects::known::Known;
-use kit_objects::object::Object;
-use kube::api::PostParams;
 
-use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::Observed;
 
@@ -33,19 +30,5 @@ pub(super) async fn ask(ctx: &Context, volumes: &[(String, String)], observed: &
             }
         };
         observed.etcd_volumes.insert(claim_uid.clone(), seen);
-    }
-}
-
-/// Makes it; one of its name is that which was made before.
-pub(super) async fn ask_for_restore(ctx: &Context, restore: &Object) -> Result<(), kube::Error> {
-    let api = untyped::of(kinds::RESTORE, &ctx.client, restore.namespace.as_deref());
-    let typed = serde_json::from_value(restore.value.clone()).map_err(kube::Error::SerdeError)?;
-    let params = PostParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PostParams::default()
-    };
-    match api.create(&params, &typed).await {
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        made => made.map(drop),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use api::names::{COMPONENT_WORKER, LABEL_COMPONENT};
 use api::{BackupTarget, Restore};
 use serde_json::Value;
-use tenant_cp::backup::process::BACKUP;
+use tenant_cp::backup::process::{BACKUP, RESTORE_TEST};
 use tenant_cp::names;
 
 use crate::restoring::Workload;
@@ -46,7 +46,8 @@ impl RestoreSeen {
             let workload = match component(pod) {
                 names::ETCD => Workload::Etcd,
                 BACKUP => Workload::Backup,
-                names::ETCD_RESTORE | COMPONENT_WORKER => continue,
+                // Of those that write to no etcd of the tenant cluster.
+                names::ETCD_RESTORE | RESTORE_TEST | COMPONENT_WORKER => continue,
                 // Whatever it is: it may write.
                 _ => Workload::ControlPlane,
             };

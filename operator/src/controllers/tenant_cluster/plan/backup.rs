@@ -32,6 +32,7 @@ pub(super) fn report(status: &mut TenantClusterStatus, observed: &Observed, now:
                 message,
                 last_full,
                 verified,
+                restore_test,
             }),
             true,
         ) => {
@@ -49,6 +50,7 @@ pub(super) fn report(status: &mut TenantClusterStatus, observed: &Observed, now:
             let after = BackupStatus {
                 last_full: text(last_full).or(before.last_full),
                 verified: text(verified).or(before.verified),
+                restore_test: restore_test.clone().or(before.restore_test),
             };
             status.backup = Some(after).filter(|after| *after != BackupStatus::default());
         }

@@ -110,13 +110,14 @@ pub(super) fn as_seen_after(valid: &Validated, observed: &Observed, before: Prog
     as_it_serves(valid, before, serves)
 }
 
-pub(super) fn plan(observed: &Observed, facts: Facts) -> Rollout {
+/// `goes_back`: pods of another version are being taken back, which waits for nobody.
+pub(super) fn plan(observed: &Observed, facts: Facts, goes_back: bool) -> Rollout {
     let mut part = Part::new(PartName::Rollout);
     let wanted = facts.wanted();
     match (wanted, observed.turn) {
         (Some(cause), None) => part.actions.push(Action::AskForTurn {
             cause,
-            is_under_way: facts.is_under_way(),
+            is_under_way: facts.is_under_way() || goes_back,
         }),
         (Some(_), Some(Answer::Wait)) => {
             part.waiting = Some(Waiting {

@@ -256,6 +256,11 @@ pub enum Action {
         /// The Restore.
         restore: Box<Object>,
     },
+    /// Ask for a Snapshot, unless there is one of that name.
+    AskForSnapshot {
+        /// The Snapshot.
+        snapshot: Box<Object>,
+    },
     /// Delete Leases of before from the etcd of a tenant cluster that was restored, which no kube-apiserver uses yet.
     ForgetLeases {
         /// Names of the members, and addresses of their Services.

@@ -2,34 +2,36 @@
 //!
 //! Until it may, everything is planned for the version that serves: certificates are renewed, what is lost comes
 //! back, other changes of the spec are carried out. Once the control plane's template is of the new version it has
-//! begun: new kube-apiservers serve the minor before for a while ([`soak`]), and then their own.
-//! Invariant: computed from what runs; erasing what the status says of it changes nothing but the time.
-
-use std::time::Duration;
+//! begun: new kube-apiservers serve the minor before for a while ([`soak`]), and then their own. One that fails
+//! ([`failing`]) goes back by itself ([`back`]).
+//! Invariant: computed from what runs; erasing what the status says of it changes nothing but the time, and an upgrade
+//! that failed is tried once more.
 
 use api::Reason;
-use api::tenant_cluster::{UpgradeFinding, UpgradeGuard, UpgradePhase, UpgradeStatus};
+use api::tenant_cluster::{UpgradeFailurePolicy, UpgradeFinding, UpgradeGuard, UpgradePhase};
 use jiff::Timestamp;
-use kit::events::Notice;
 use tenant_cp::{Settings, Validated};
 
 use super::endpoint;
 use super::etcd::identity;
-use super::types::{Action, Part, Plan};
+use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
-use crate::upgrades::finding::{Check, Finding, Verdict, told};
+use crate::upgrades::finding::{Finding, Verdict, told};
+use crate::upgrades::snapshot;
 use crate::upgrades::versions::{self, Template, Wanted};
 
+mod back;
 mod facts;
+mod failing;
+mod report;
 mod soak;
 
-use facts::{findings, inside, servers, soak_of, until_calm};
+use back::Back;
+use facts::{findings, inside, servers, soak_of};
+use failing::Watched;
 use soak::{Soak, soak};
-
-/// Pause between two looks at what speaks against one: nobody is woken when it is gone.
-const PAUSE: Duration = Duration::from_secs(60);
 
 /// How far an upgrade is.
 pub(super) enum Upgrade {
@@ -37,16 +39,30 @@ pub(super) enum Upgrade {
     None,
     /// It is not known yet what speaks against it.
     Asking(Wanted),
-    /// It is known: something does, or it may begin.
+    /// It is known: something does, or it may begin, once the status says what was found.
     Judged {
         wanted: Wanted,
         findings: Vec<Finding>,
         may_begin: bool,
+        is_told: bool,
+        snapshot: snapshot::State,
+    },
+    /// Nothing does, and a Snapshot is made, or waited for.
+    Snapshotting {
+        wanted: Wanted,
+        findings: Vec<Finding>,
+        snapshot: snapshot::State,
     },
     /// Its kube-apiservers serve the minor before.
-    Emulating { wanted: Wanted, soak: Soak },
+    Emulating {
+        wanted: Wanted,
+        soak: Soak,
+        watched: Watched,
+    },
     /// They are brought to serve their own.
-    Begun(Wanted),
+    Begun { wanted: Wanted, watched: Watched },
+    /// It failed, and is taken back.
+    Failed { wanted: Wanted, back: Back },
 }
 
 impl Upgrade {
@@ -59,28 +75,64 @@ impl Upgrade {
         let Some(wanted) = versions::wanted(&observed.cluster) else {
             return Self::None;
         };
+        if let Some(back) = Back::new(&wanted, valid, observed, settings) {
+            return Self::Failed { wanted, back };
+        }
+        let watch = |phase, wanted: &Wanted, valid: &Validated| {
+            Watched::new((phase, wanted), valid, observed, settings, now)
+        };
         let live = observed.started();
         match live
             .there()
             .map(|live| versions::template(live, &wanted.to))
         {
-            Some(Template::Serves) => return Self::Begun(wanted),
+            Some(Template::Serves) => {
+                let phase = match wanted.emulates(valid, soak_of(observed)) {
+                    true => UpgradePhase::Finalizing,
+                    false => UpgradePhase::Rolling,
+                };
+                let watched = watch(phase, &wanted, valid);
+                return Self::Begun { wanted, watched };
+            }
             Some(Template::Emulates) => {
                 let soak = soak(&wanted, valid, observed, settings, now);
-                return Self::Emulating { wanted, soak };
+                let emulating = versions::emulating(valid, wanted.from.minor);
+                let watched = watch(soak.phase(), &wanted, &emulating).with(&soak);
+                return Self::Emulating {
+                    wanted,
+                    soak,
+                    watched,
+                };
             }
             Some(Template::Other) | None => {}
         }
         let Some(inside) = inside(observed) else {
             return Self::Asking(wanted);
         };
-        let findings = findings(&wanted, (valid, &inside), observed, settings, now);
+        let mut findings = findings(&wanted, (valid, &inside), observed, settings, now);
+        let snapshot = facts::snapshot(&wanted, observed, now);
+        if let snapshot::State::Unavailable(finding) = &snapshot {
+            findings.push(finding.clone());
+        }
         let stands = findings.iter().any(|f| f.verdict != Verdict::Warn);
         let may_begin = !stands || observed.cluster.spec.upgrade.guard == UpgradeGuard::Warn;
-        Self::Judged {
-            wanted,
-            findings,
-            may_begin,
+        let is_awaited = matches!(
+            snapshot,
+            snapshot::State::Absent | snapshot::State::Awaited(_)
+        );
+        match may_begin && is_awaited {
+            true => Self::Snapshotting {
+                wanted,
+                findings,
+                snapshot,
+            },
+            false => Self::Judged {
+                is_told: facts::is_told(&wanted, &findings, observed),
+                wanted,
+                findings,
+                may_begin,
+                snapshot,
+            },
         }
     }
 
@@ -89,16 +141,20 @@ impl Upgrade {
             Self::None => None,
             Self::Asking(wanted)
             | Self::Judged { wanted, .. }
+            | Self::Snapshotting { wanted, .. }
             | Self::Emulating { wanted, .. }
-            | Self::Begun(wanted) => Some(wanted),
+            | Self::Begun { wanted, .. }
+            | Self::Failed { wanted, .. } => Some(wanted),
         }
     }
 
     fn is_held(&self) -> bool {
         match self {
-            Self::Asking(_) => true,
-            Self::Judged { may_begin, .. } => !may_begin,
-            Self::None | Self::Emulating { .. } | Self::Begun(_) => false,
+            Self::Asking(_) | Self::Snapshotting { .. } => true,
+            Self::Judged {
+                may_begin, is_told, ..
+            } => !(*may_begin && *is_told),
+            Self::None | Self::Emulating { .. } | Self::Begun { .. } | Self::Failed { .. } => false,
         }
     }
 
@@ -110,19 +166,31 @@ impl Upgrade {
                 may_begin: true,
                 ..
             } => wanted.emulates(valid, soak_of(observed)),
-            Self::Emulating { soak, .. } => !matches!(soak, Soak::Over),
+            // One that fails goes no further.
+            Self::Emulating { soak, watched, .. } => {
+                !matches!(soak, Soak::Over) || watched.failed.is_some()
+            }
             _ => false,
         }
     }
 
+    /// Whether pods of another version are being taken back.
+    pub(super) fn goes_back(&self) -> bool {
+        matches!(self, Self::Failed { back, .. } if !back.is_over)
+    }
+
     /// Whether it goes on, so that other pods are what its user asked for.
     pub(super) fn goes_on(&self) -> bool {
-        self.wanted().is_some() && !self.is_held()
+        let is_back = matches!(self, Self::Failed { .. }) && !self.goes_back();
+        self.wanted().is_some() && !self.is_held() && !is_back
     }
 
     /// The tenant cluster as it is to be now; none where that is as it is asked for.
     pub(super) fn as_it_is_now(&self, valid: &Validated, observed: &Observed) -> Option<Validated> {
         let wanted = self.wanted()?;
+        if let Self::Failed { back, .. } = self {
+            return Some(back.target(valid, wanted));
+        }
         match (self.is_held(), self.emulates(valid, observed)) {
             (true, _) => Some(versions::at(valid, &wanted.from)),
             (false, true) => Some(versions::emulating(valid, wanted.from.minor)),
@@ -131,151 +199,119 @@ impl Upgrade {
     }
 
     /// Asks once all else is `settled`, and says what it waits for.
-    pub(super) fn part(&self, valid: &Validated, observed: &Observed, settled: bool) -> Part {
+    pub(super) fn part(
+        &self,
+        valid: &Validated,
+        observed: &Observed,
+        settled: bool,
+        now: Timestamp,
+    ) -> Part {
         let mut part = Part::new(PartName::Upgrade);
         match self {
+            Self::Snapshotting {
+                wanted,
+                snapshot: snapshot::State::Absent,
+                ..
+            } if settled => {
+                let snapshot = snapshot::object(wanted, &observed.cluster, now);
+                let snapshot = Box::new(snapshot);
+                part.actions.push(Action::AskForSnapshot { snapshot });
+            }
             Self::Asking(_)
             | Self::Emulating {
                 soak: Soak::Asking, ..
             } if settled && matches!(observed.tenant, Tenant::Answers { .. }) => {
                 part.actions.extend(ask(valid, observed));
             }
-            Self::Judged {
-                wanted,
-                findings,
-                may_begin: false,
-            } => part.waiting = Some(waiting(wanted, findings)),
-            Self::Emulating {
-                wanted,
-                soak: Soak::Blocked(findings),
-            } => part.waiting = Some(waiting(wanted, findings)),
-            Self::Emulating {
-                wanted,
-                soak: Soak::Goes(_),
-            } => {
-                part.waiting = Some(Waiting {
-                    reason: Reason::Upgrading,
-                    message: format!(
-                        "kube-apiservers are of Kubernetes {} and serve 1.{} for {}; spec.version may be set back",
-                        wanted.to, wanted.from.minor, observed.cluster.spec.upgrade.soak.0
-                    ),
-                });
-            }
-            _ => {}
+            _ => part.waiting = self.waiting(observed),
         }
         part
     }
 
-    /// What the status and Events say of it; `valid` is what is planned for now.
-    pub(super) fn report(
-        &self,
-        plan: &mut Plan,
-        valid: &Validated,
-        observed: &Observed,
-        now: Timestamp,
-    ) {
-        let before = observed.cluster.status.as_ref();
-        let before = before.and_then(|status| status.upgrade.clone());
-        let Some(wanted) = self.wanted() else {
-            let served = plan.status.version.clone().unwrap_or_default();
-            if before.is_some_and(|before| before.to == served) {
-                let message = format!("the control plane has Kubernetes {served}");
-                plan.events.push(Notice::normal(Reason::Upgraded, message));
-            }
-            plan.status.upgrade = None;
-            return;
-        };
-        let same = |before: &UpgradeStatus| {
-            before.from == wanted.from.to_string() && before.to == wanted.to.to_string()
-        };
-        let before = before.filter(same);
-        let mut after = before.clone().unwrap_or_else(|| UpgradeStatus {
-            from: wanted.from.to_string(),
-            to: wanted.to.to_string(),
-            since: now.to_string(),
-            ..UpgradeStatus::default()
-        });
+    fn waiting(&self, observed: &Observed) -> Option<Waiting> {
+        if let Self::Emulating {
+            wanted, watched, ..
+        }
+        | Self::Begun { wanted, watched } = self
+            && let Some(failed) = &watched.failed
+        {
+            return Some(match observed.cluster.spec.upgrade.on_failure {
+                UpgradeFailurePolicy::Hold => Waiting {
+                    reason: Reason::UpgradeFailed,
+                    message: format!(
+                        "the upgrade to Kubernetes {} failed, and stays as far as it came: {}",
+                        wanted.to, failed.message
+                    ),
+                },
+                UpgradeFailurePolicy::RollBack => Waiting {
+                    reason: Reason::RollingBack,
+                    message: format!(
+                        "the upgrade to Kubernetes {} failed: {}",
+                        wanted.to, failed.message
+                    ),
+                },
+            });
+        }
         match self {
-            // What was found stays until it is known again.
-            Self::None | Self::Asking(_) => {}
-            Self::Begun(_) => {
-                after.phase = match wanted.emulates(valid, soak_of(observed)) {
-                    true => UpgradePhase::Finalizing,
-                    false => UpgradePhase::Rolling,
-                };
-                after.blockers = Vec::new();
-            }
-            Self::Emulating { soak, .. } => {
-                after.phase = match soak {
-                    Soak::Rolling => UpgradePhase::Rolling,
-                    Soak::Goes(_) | Soak::Asking | Soak::Blocked(_) => UpgradePhase::Soaking,
-                    Soak::Over => UpgradePhase::Finalizing,
-                };
-                let pause = match soak {
-                    Soak::Goes(left) => Some(*left + Duration::from_secs(1)),
-                    Soak::Blocked(_) => Some(PAUSE),
-                    _ => None,
-                };
-                sooner(plan, pause);
-                if let Soak::Blocked(findings) = soak {
-                    after.blockers = told(findings.iter());
-                    plan.events
-                        .extend(notice(&after, before.as_ref(), findings, false));
-                } else if !matches!(soak, Soak::Asking) {
-                    after.blockers = Vec::new();
-                }
-            }
+            Self::Failed { wanted, back } if self.goes_back() => Some(back.told(wanted)),
+            Self::Snapshotting { wanted, .. } => Some(Waiting {
+                reason: Reason::UpgradeWaiting,
+                message: format!(
+                    "the upgrade from Kubernetes {} to {} begins once the Snapshot {} is in the backup and was read \
+                     again",
+                    wanted.from,
+                    wanted.to,
+                    snapshot::name(wanted, &observed.cluster)
+                ),
+            }),
             Self::Judged {
+                wanted,
+                may_begin: true,
+                is_told: false,
+                ..
+            } => Some(Waiting {
+                reason: Reason::UpgradeWaiting,
+                message: format!(
+                    "the upgrade from Kubernetes {} to {} begins",
+                    wanted.from, wanted.to
+                ),
+            }),
+            Self::Judged {
+                wanted,
                 findings,
-                may_begin,
+                may_begin: false,
                 ..
             } => {
-                let of = |holds: bool| {
-                    let holds =
-                        move |f: &&Finding| (!may_begin && f.verdict != Verdict::Warn) == holds;
-                    told(findings.iter().filter(holds))
-                };
-                after.phase = UpgradePhase::Checking;
-                (after.blockers, after.warnings) = (of(true), of(false));
-                plan.events
-                    .extend(notice(&after, before.as_ref(), findings, *may_begin));
-                sooner(plan, (!may_begin).then(|| pause(findings, observed, now)));
+                let what = format!(
+                    "the upgrade from Kubernetes {} to {} does not begin",
+                    wanted.from, wanted.to
+                );
+                Some(waiting(&what, findings))
             }
+            Self::Emulating {
+                wanted,
+                soak: Soak::Blocked(findings),
+                ..
+            } => {
+                let what = format!(
+                    "kube-apiservers are of Kubernetes {} and go on serving 1.{}",
+                    wanted.to, wanted.from.minor
+                );
+                Some(waiting(&what, findings))
+            }
+            Self::Emulating {
+                wanted,
+                soak: Soak::Goes(_),
+                ..
+            } => Some(Waiting {
+                reason: Reason::Upgrading,
+                message: format!(
+                    "kube-apiservers are of Kubernetes {} and serve 1.{} for {}; spec.version may be set back",
+                    wanted.to, wanted.from.minor, observed.cluster.spec.upgrade.soak.0
+                ),
+            }),
+            _ => None,
         }
-        plan.status.upgrade = Some(after);
-    }
-}
-
-fn sooner(plan: &mut Plan, again: Option<Duration>) {
-    plan.requeue_after = plan.requeue_after.into_iter().chain(again).min();
-}
-
-/// An Event where something else is found than before.
-fn notice(
-    after: &UpgradeStatus,
-    before: Option<&UpgradeStatus>,
-    findings: &[Finding],
-    may_begin: bool,
-) -> Option<Notice> {
-    let same = |before: &UpgradeStatus| {
-        before.blockers == after.blockers && before.warnings == after.warnings
-    };
-    if before.is_some_and(same) || findings.is_empty() {
-        return None;
-    }
-    let all = match after.blockers.is_empty() {
-        true => &after.warnings,
-        false => &after.blockers,
-    };
-    let message = format!(
-        "from Kubernetes {} to {}: {}",
-        after.from,
-        after.to,
-        sentences(all)
-    );
-    match may_begin {
-        true => Some(Notice::normal(Reason::UpgradeWarned, message)),
-        false => Some(Notice::warning(reason(findings), message)),
     }
 }
 
@@ -294,17 +330,12 @@ fn sentences(findings: &[UpgradeFinding]) -> String {
     each.join("; ")
 }
 
-fn waiting(wanted: &Wanted, findings: &[Finding]) -> Waiting {
+fn waiting(what: &str, findings: &[Finding]) -> Waiting {
     let stands = findings.iter().filter(|f| f.verdict != Verdict::Warn);
     let found = told(stands);
     Waiting {
         reason: reason(findings),
-        message: format!(
-            "the upgrade from Kubernetes {} to {} does not begin; {}",
-            wanted.from,
-            wanted.to,
-            sentences(&found)
-        ),
+        message: format!("{what}; {}", sentences(&found)),
     }
 }
 
@@ -317,12 +348,4 @@ fn ask(valid: &Validated, observed: &Observed) -> Option<Action> {
     let address = (addresses.cluster_ip, endpoint::service_port(valid));
     let servers = servers(observed);
     Some(Action::AskPreflight { address, servers })
-}
-
-/// When to look again.
-fn pause(findings: &[Finding], observed: &Observed, now: Timestamp) -> Duration {
-    let waits = findings.iter().any(|f| f.check == Check::Rest);
-    let left = until_calm(observed, now).filter(|left| waits && !left.is_zero());
-    let second = Duration::from_secs(1);
-    left.map_or(PAUSE, |left| (left + second).min(PAUSE))
 }

@@ -177,6 +177,7 @@ fn lost_volume_is_told_with_the_newest_backup_that_is_whole() {
     status.backup = Some(BackupStatus {
         last_full: Some("2026-11-27T01:00:00Z".to_owned()),
         verified: Some("2026-11-27T00:00:00Z".to_owned()),
+        ..BackupStatus::default()
     });
     let claim = Key::new("PersistentVolumeClaim", NS, "data-etcd-0");
     world.objects.remove(&claim);

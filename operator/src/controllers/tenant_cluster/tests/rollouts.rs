@@ -470,6 +470,7 @@ fn change_that_waits_asks_again_and_the_fleet_is_woken() {
     };
     let mut user = world.clone();
     ask_for(&mut user, "1.36.0");
+    user.settle(); // what was found before the upgrade is told first
     assert_eq!(asks_again_after(&mut user), PATIENCE);
     upgrade_operator(&mut world);
     assert!(asks_again_after(&mut world) > PATIENCE);

@@ -9,17 +9,17 @@ use super::*;
 use crate::tenant_session::preflight::answers::{Counted, Deprecated, Inside, Responder, Webhook};
 use crate::tenant_session::preflight::names::Names;
 
-fn status(world: &World) -> Option<UpgradeStatus> {
+pub(super) fn status(world: &World) -> Option<UpgradeStatus> {
     world.cluster.status.as_ref()?.upgrade.clone()
 }
 
-fn checks(world: &World) -> Vec<String> {
+pub(super) fn checks(world: &World) -> Vec<String> {
     let blockers = status(world).unwrap_or_default().blockers;
     blockers.into_iter().map(|found| found.check).collect()
 }
 
 /// Nodes, clients and a webhook speak against it.
-fn troubled() -> Inside {
+pub(super) fn troubled() -> Inside {
     let deprecated = Deprecated {
         removed: 36,
         resource: "shop.example.com/v1beta1 carts".to_owned(),
@@ -250,25 +250,25 @@ fn crash_or_erased_phase_after_any_write_ends_with_the_same_objects() {
     }
 }
 
-fn emulates(world: &World) -> bool {
+pub(super) fn emulates(world: &World) -> bool {
     let pod =
         &world.objects[&Key::new("Deployment", NS, "control-plane")]["spec"]["template"]["spec"];
     let args = pod["containers"][0]["args"].as_array().unwrap();
     args.contains(&json!("--emulated-version=1.35"))
 }
 
-fn controllers(world: &World) -> String {
+pub(super) fn controllers(world: &World) -> String {
     let pod =
         &world.objects[&Key::new("Deployment", NS, "controllers")]["spec"]["template"]["spec"];
     pod["containers"][0]["image"].as_str().unwrap().to_owned()
 }
 
-fn later(world: &mut World, minutes: i64) {
+pub(super) fn later(world: &mut World, minutes: i64) {
     let by = jiff::SignedDuration::from_mins(minutes);
     world.now = world.now.checked_add(by).unwrap();
 }
 
-fn ask_for_a_minor(world: &mut World) {
+pub(super) fn ask_for_a_minor(world: &mut World) {
     ask_for(world, "1.36.3");
     world.cluster.spec.upgrade.soak = "10m".into();
 }
@@ -372,6 +372,11 @@ fn client_that_calls_what_goes_keeps_kube_apiservers_serving_the_minor_before() 
         "nodes and webhooks were asked about before"
     );
     assert_eq!(world.condition("Progressing").1, "UpgradeBlocked");
+    let conditions = world.cluster.status.clone().unwrap().conditions;
+    let progressing = conditions.into_iter().find(|c| c.type_ == "Progressing");
+    let message = progressing.unwrap().message;
+    let begun = "kube-apiservers are of Kubernetes 1.36.3 and go on serving 1.35; DeprecatedApis: ";
+    assert!(message.starts_with(begun), "{message}");
     world.preflight = Inside::unknown("forbidden");
     world.settle();
     assert!(emulates(&world), "not known is not none");
@@ -386,7 +391,7 @@ fn pods_that_are_not_all_of_the_new_template_do_not_soak() {
     world.stuck = true;
     ask_for_a_minor(&mut world);
     world.settle();
-    later(&mut world, 60);
+    later(&mut world, 14);
     world.settle();
     assert!(emulates(&world));
     assert_eq!(status(&world).unwrap().phase, UpgradePhase::Rolling);

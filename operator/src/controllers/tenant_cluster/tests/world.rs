@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::TenantCluster;
+use api::{Snapshot, TenantCluster};
 use jiff::Timestamp;
 use kit_objects::known::Known;
 use kit_objects::object::{Key, Object};
@@ -31,6 +31,7 @@ use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
 use crate::tenant_session::largest::Size;
 use crate::tenant_session::preflight::answers::Inside;
+use crate::upgrades::{snapshot, versions};
 
 mod controllers;
 mod restore;
@@ -78,6 +79,9 @@ pub(super) fn ready(spec: Value) -> World {
     world
 }
 
+/// Whether a template is of something.
+type IsOf = fn(&Value) -> bool;
+
 /// A management cluster that does what it is told.
 #[derive(Clone)]
 pub(super) struct World {
@@ -98,6 +102,8 @@ pub(super) struct World {
     pub(super) pods: BTreeMap<Key, Value>,
     /// Whether Deployments replace no pods.
     pub(super) stuck: bool,
+    /// Of which templates Deployments make a pod that does not work, and how that one is.
+    pub(super) fails: Option<(IsOf, Value)>,
     pub(super) tenant_up: bool,
     /// Somebody took our rights away: nothing inside is listed until they are applied.
     pub(super) hides: bool,
@@ -147,6 +153,8 @@ pub(super) struct World {
     pub(super) restore: Option<Play>,
     /// What its API says of an upgrade.
     pub(super) preflight: Inside,
+    /// Snapshots that were asked for, by name.
+    pub(super) snapshots: BTreeMap<String, Arc<Snapshot>>,
     /// How many servers were asked of it, each time.
     pub(super) asked: Vec<usize>,
     /// How long it has to be Ready before one begins.
@@ -170,6 +178,7 @@ impl World {
             templates: "first",
             pods: BTreeMap::new(),
             stuck: false,
+            fails: None,
             tenant_up: true,
             hides: false,
             claims: None,
@@ -195,6 +204,7 @@ impl World {
             wanted: BTreeSet::new(),
             restore: None,
             preflight: Inside::empty(),
+            snapshots: BTreeMap::new(),
             asked: Vec::new(),
             calm: std::time::Duration::ZERO,
             now: now(),
@@ -258,6 +268,7 @@ impl World {
             etcd_disks: self.disks.clone(),
             etcd_patience: Patience::default(),
             preflight: None,
+            upgrade_snapshot: self.see_snapshot(),
             upgrade_calm: self.calm,
             failures: BTreeMap::new(),
             backup: None,
@@ -311,6 +322,7 @@ impl World {
             observed.failures = before.failures;
             observed.turn = before.turn;
             observed.preflight = before.preflight;
+            observed.upgrade_snapshot = before.upgrade_snapshot;
         }
         finished
     }
@@ -377,6 +389,16 @@ impl World {
                 }
                 self.objects.insert(restore.key(), restore.value.clone());
                 observed.restores_asked.insert(restore.name.clone());
+            }
+            Action::AskForSnapshot { snapshot } => {
+                if !self.spend(budget) {
+                    return false;
+                }
+                let mut made = snapshot.value.clone();
+                made["metadata"]["creationTimestamp"] = json!(self.now.to_string());
+                let made: Arc<Snapshot> = Arc::new(serde_json::from_value(made).unwrap());
+                let made = self.snapshots.entry(snapshot.name.clone()).or_insert(made);
+                observed.upgrade_snapshot = Some(Arc::clone(made));
             }
             Action::ForgetLeases { .. } => {
                 if !self.spend(budget) {
@@ -519,6 +541,12 @@ impl World {
             seen,
             pods: workloads.iter().filter_map(of).collect(),
         }
+    }
+
+    fn see_snapshot(&self) -> Option<Arc<Snapshot>> {
+        let upgrade = versions::wanted(&self.cluster)?;
+        let name = snapshot::name(&upgrade, &self.cluster);
+        self.snapshots.get(&name).cloned()
     }
 
     /// Names of Restores that are not over.

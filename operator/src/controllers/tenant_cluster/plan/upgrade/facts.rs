@@ -18,17 +18,27 @@ use crate::controllers::tenant_cluster::observed::{Etcd, Observed, Tenant};
 use crate::controllers::tenant_cluster::plan::namespace::NamespacePlan;
 use crate::pod_failures;
 use crate::tenant_session::preflight::answers::Inside;
+use crate::upgrades;
 use crate::upgrades::checks::{self, Facts};
 use crate::upgrades::finding::Finding;
+use crate::upgrades::snapshot::State;
 use crate::upgrades::versions::{self, Wanted};
 
 /// Pods with a kube-apiserver.
 pub(super) fn pods(observed: &Observed) -> impl Iterator<Item = &Value> {
+    pods_of(observed, names::CONTROL_PLANE)
+}
+
+/// Pods of a component.
+pub(super) fn pods_of<'a>(
+    observed: &'a Observed,
+    component: &'a str,
+) -> impl Iterator<Item = &'a Value> {
     let ns = observed.tenant_namespace();
     let all = observed.objects.iter();
     let pods = all.filter(move |(key, pod)| {
-        let component = &pod["metadata"]["labels"][LABEL_COMPONENT];
-        key.kind == "Pod" && key.namespace == ns && *component == names::CONTROL_PLANE
+        let its = &pod["metadata"]["labels"][LABEL_COMPONENT];
+        key.kind == "Pod" && key.namespace == ns && *its == component
     });
     pods.map(|(_, pod)| pod)
 }
@@ -123,6 +133,30 @@ pub(super) fn until_calm(observed: &Observed, now: Timestamp) -> Option<Duration
     }
     let since = Duration::try_from(now.duration_since(ready.last_transition_time.0));
     Some(calm.saturating_sub(since.unwrap_or_default()))
+}
+
+/// Whether the status says that nothing stands against it, and of all that is warned of: that, and since when it is
+/// wanted, is written before anything changes.
+pub(super) fn is_told(wanted: &Wanted, findings: &[Finding], observed: &Observed) -> bool {
+    let status = observed.cluster.status.as_ref();
+    let upgrade = status.and_then(|status| status.upgrade.as_ref());
+    upgrade.is_some_and(|told| {
+        let warns = |found: &Finding| {
+            let mut warnings = told.warnings.iter();
+            warnings.any(|warning| warning.check == found.check.as_str())
+        };
+        wanted.is_of(told) && told.blockers.is_empty() && findings.iter().all(warns)
+    })
+}
+
+/// How it is about the Snapshot before it.
+pub(super) fn snapshot(wanted: &Wanted, observed: &Observed, now: Timestamp) -> State {
+    let cluster = &observed.cluster;
+    let status = cluster.status.as_ref().and_then(|s| s.upgrade.as_ref());
+    let since = status.filter(|status| wanted.is_of(status));
+    let since = since.and_then(|status| status.since.parse().ok());
+    let seen = observed.upgrade_snapshot.as_deref();
+    upgrades::snapshot::state(wanted, cluster, seen, since.unwrap_or(now), now)
 }
 
 /// How long new kube-apiservers are to serve the minor before.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use api::tenant_cluster::UpgradeGuard;
+use api::tenant_cluster::{UpgradeGuard, UpgradePhase};
 use jiff::Timestamp;
 use tenant_cp::rollout::order::Progress;
 use tenant_cp::{Settings, Validated};
@@ -28,8 +28,20 @@ pub(in super::super) enum Soak {
     Asking,
     /// They do.
     Blocked(Vec<Finding>),
+    /// They cannot read what is stored, for people.
+    Unreadable(String),
     /// It is over.
     Over,
+}
+
+impl Soak {
+    /// Until the template is another one it is not more than soaked.
+    pub(super) fn phase(&self) -> UpgradePhase {
+        match self {
+            Self::Rolling => UpgradePhase::Rolling,
+            _ => UpgradePhase::Soaking,
+        }
+    }
 }
 
 /// Counted from when the newest pod was ready. Clients saw only the minor before until now, so what they call
@@ -63,9 +75,13 @@ pub(super) fn soak(
     let Some(inside) = inside(observed) else {
         return Soak::Asking;
     };
+    let is_told = observed.cluster.spec.upgrade.guard == UpgradeGuard::Warn;
+    // Those before them could, or it would not have begun.
+    if let Some(unreadable) = checks::stored_objects(&inside).filter(|_| !is_told) {
+        return Soak::Unreadable(unreadable.message);
+    }
     let mut found = checks::deprecated_apis(wanted, &inside);
     found.retain(|finding| finding.verdict == Verdict::Block);
-    let is_told = observed.cluster.spec.upgrade.guard == UpgradeGuard::Warn;
     match found.is_empty() || is_told {
         true => Soak::Over,
         false => Soak::Blocked(found),

@@ -1,10 +1,11 @@
 //! A tenant cluster that begins with what a Restore brings of another one: crash after every write, no Restore, one that
-//! fails.
+//! fails, a copy.
 //!
-//! Invariant: nothing of it has pods before its data is there, and authorities of its own are never made.
+//! Invariant: nothing of it has pods before its data is there, and authorities of its own are never made but of a copy,
+//! which has none of then.
 
 use tenant_cp::backup::{identity, source};
-use tenant_cp::certificates::SecretData;
+use tenant_cp::certificates::{self, SecretData};
 use tenant_cp::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 
 use super::*;
@@ -21,8 +22,12 @@ fn of_then() -> SecretData {
 }
 
 fn awaiting(members: i32) -> World {
+    awaiting_with(&json!({ "replicas": members, "bootstrap": "Restore" }))
+}
+
+fn awaiting_with(etcd: &Value) -> World {
     let mut world = World::new(json!({
-        "version": "1.35.4", "etcd": { "replicas": members, "bootstrap": "Restore" },
+        "version": "1.35.4", "etcd": etcd,
         "backup": { "target": "main" }, "addons": { "cloudController": { "enabled": true } },
     }));
     world.tenant_up = false;
@@ -209,4 +214,53 @@ fn what_has_data_is_never_taken_for_one_that_waits_for_it() {
     world.cluster.status.as_mut().unwrap().etcd = None;
     world.reconcile(&mut usize::MAX.clone());
     assert!(facts(&world).is_none() && world.runs("StatefulSet", "etcd"));
+}
+
+#[test]
+fn copy_has_authorities_and_keys_of_its_own_and_those_of_then_only_to_read_wherever_the_operator_dies()
+ {
+    let then = of_then();
+    let mut known =
+        awaiting_with(&json!({ "replicas": 1, "bootstrap": "Restore", "copyOf": THEN }));
+    assert!(!has_workloads(&known), "it begins by itself");
+    let own = certificates::encryption_key(&[9; 32]);
+    carry(&mut known, &identity::of_copy(&then, &own));
+    known.reconcile(&mut usize::MAX.clone());
+    for budget in (0..).step_by(5) {
+        let mut world = known.clone();
+        world.restore = Some(play());
+        let died = go_on(&mut world, budget, true);
+        assert_eq!(cluster_id(&world).as_deref(), Some(NEW), "{budget}");
+        assert!(facts(&world).is_none() && all_run(&world), "{budget}");
+        let now = observe::secrets(&world.objects);
+        let (its, was) = (
+            certificates::read_store(&now),
+            certificates::read_store(&then),
+        );
+        for name in AUTHORITIES {
+            assert!(its.store.contains_key(name), "{name}");
+            assert!(its.store[name] != was.store[name], "{name} is that of then");
+        }
+        assert!(!its.service_account.is_empty() && its.service_account != was.service_account);
+        let keys: Vec<_> = its.encryption.active_first().collect();
+        let before = was.encryption.active().unwrap().1;
+        assert_eq!(keys, [(2, &own), (1, before)], "{budget}");
+        if !died {
+            break;
+        }
+    }
+}
+
+#[test]
+fn copy_is_one_of_a_single_other_one() {
+    let then = of_then();
+    let mut world = awaiting_with(&json!({ "bootstrap": "Restore", "copyOf": "another" }));
+    carry(
+        &mut world,
+        &identity::of_copy(&then, &certificates::encryption_key(&[9; 32])),
+    );
+    world.restore = Some(play());
+    go_on(&mut world, usize::MAX, true);
+    assert!(facts(&world).is_none() && !has_workloads(&world));
+    assert!(world.cluster.status.clone().unwrap().etcd.is_none());
 }

@@ -47,6 +47,22 @@ impl World {
             let replicas = workload["spec"]["replicas"].as_i64().unwrap_or(1);
             let template = &workload["spec"]["template"];
             let hash = template::of_workload(workload).unwrap_or("none");
+            let surge = Key::new("Pod", NS, &format!("{name}-surge"));
+            let before = self.pods.remove(&surge);
+            let fails = self.fails.as_ref().filter(|(of, _)| of(template));
+            if let Some((_, status)) = fails {
+                // The ones before it stay until it is ready.
+                let mut pod = template.clone();
+                pod["metadata"]["name"] = json!(surge.name);
+                pod["metadata"]["creationTimestamp"] = json!(self.now.to_string());
+                pod["status"] = status.clone();
+                let same = before.filter(|before| {
+                    template::of_pod(before) == template::of_workload(workload)
+                        && before["status"] == *status
+                });
+                self.pods.insert(surge, same.unwrap_or(pod));
+                continue;
+            }
             let number_of = |key: &Key| {
                 key.name
                     .strip_prefix(name)?
