@@ -24,6 +24,7 @@ pub mod request;
 pub mod s3;
 pub mod scope;
 mod tls;
+pub mod tokens;
 pub mod waiting;
 
 pub use apiserver::{ManagementApi, Options, Snapshot};

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,6 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use lab::programs::Program;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use testkit::ports::unused;
 use testkit::process::{Process, Workdir};
 use testkit::programs::reference_or_skip;
 use testkit::waiting::{PATIENCE, ask_until};
@@ -163,7 +163,7 @@ impl Site {
         more: &[&str],
     ) -> Result<Member> {
         let number: usize = name.trim_start_matches("etcd-").parse()?;
-        let url = format!("http://127.0.0.1:{}", free_port()?);
+        let url = format!("http://127.0.0.1:{}", unused()?);
         let peer = |port: &u16| format!("http://127.0.0.1:{port}");
         let own = peer(&cluster.peers[number]);
         let all: Vec<_> = (cluster.peers.iter().enumerate())
@@ -345,14 +345,10 @@ impl Site {
 impl Cluster {
     /// Of so many members. etcd computes identifiers of this token and the members' addresses.
     pub(crate) fn new(token: &str, size: usize) -> Result<Self> {
-        // Held together, so that they differ.
-        let held: Vec<_> = (0..size)
-            .map(|_| TcpListener::bind(("127.0.0.1", 0)))
-            .collect();
-        let port = |listener: std::io::Result<TcpListener>| Ok(listener?.local_addr()?.port());
+        let peers: Result<_, _> = (0..size).map(|_| unused()).collect();
         Ok(Self {
             token: token.to_owned(),
-            peers: held.into_iter().map(port).collect::<Result<_>>()?,
+            peers: peers?,
         })
     }
 }
@@ -391,8 +387,4 @@ impl Member {
     pub(crate) fn end(&mut self) {
         self.process.kill();
     }
-}
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

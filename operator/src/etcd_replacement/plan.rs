@@ -97,14 +97,12 @@ fn number(facts: &Facts, seat: &Seat) -> usize {
 /// Whether a member that was begun to be replaced serves, for certain, and nothing is to be done about it any more: no
 /// kube-apiserver leaves out others while a replacement of one that stays goes on.
 fn is_over(facts: &Facts, seat: &Seat, repairs: bool) -> bool {
-    let votes = || {
-        let entry = facts.entry(seat).filter(|entry| !entry.is_learner);
-        entry.is_some_and(|entry| facts.is_alive(seat, &entry.id))
-    };
+    let votes = || facts.entry(seat).is_some_and(|entry| !entry.is_learner);
     seat.wanted
         && facts.is_replacing(seat)
         && matches!(seat.claim, Known::Known(_))
         && votes()
+        && serves(facts, seat)
         && due_of(facts, seat, repairs).is_none()
 }
 
@@ -124,13 +122,16 @@ fn ended(facts: &Facts) -> Next {
             ..Next::default()
         };
     };
-    match facts
-        .entry(seat)
-        .is_some_and(|e| facts.is_alive(seat, &e.id))
-    {
+    match serves(facts, seat) {
         true => Next::step(seat, Step::Record(record::served(facts, seat))),
         false => steps::waits(facts, seat, Slow::Starting),
     }
+}
+
+/// Whether what listens for it is the member that etcd knows of it.
+fn serves(facts: &Facts, seat: &Seat) -> bool {
+    let entry = facts.entry(seat);
+    entry.is_some_and(|entry| facts.is_alive(seat, &entry.id))
 }
 
 /// Whether it says that it is of another cluster.

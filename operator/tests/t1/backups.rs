@@ -3,7 +3,7 @@
 //!
 //! Invariant: what is changed of the pod for the test are addresses and folders, and nothing else.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use lab::programs::Program;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::fixtures::{minimal, wait_for, wait_gone};
+use testkit::ports::unused;
 use testkit::process::Process;
 use testkit::programs::reference_or_skip;
 use testkit::s3;
@@ -35,10 +36,6 @@ use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
 mod restore_test;
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
-}
 
 /// An etcd with the Secret of the tenant cluster's own.
 struct Etcd {
@@ -60,7 +57,7 @@ impl Etcd {
         std::fs::create_dir_all(&secrets)?;
         files(&site.admin, ns, "etcd", &secrets).await?;
         files(&site.admin, ns, "etcd-healthcheck-client", &secrets).await?;
-        let (port, peer) = (free_port()?, free_port()?);
+        let (port, peer) = (unused()?, unused()?);
         let file = |name: &str| secrets.join(name).display().to_string();
         let args = [
             "--name=etcd-0".to_owned(),
@@ -333,7 +330,7 @@ async fn etcd_is_backed_up_to_a_bucket_and_the_recovery_key_opens_it() -> Result
     let Some((store, s3_port)) = s3::serve(folder.path()).await? else {
         return Ok(());
     };
-    let status = Arc::new(AtomicU16::new(free_port()?));
+    let status = Arc::new(AtomicU16::new(unused()?));
     let (usual, port) = (site.dial(), Arc::clone(&status));
     let launch = Launch {
         dial: Some(Arc::new(move |ns: &str, address: SocketAddr| {

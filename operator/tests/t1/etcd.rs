@@ -1,7 +1,7 @@
 //! What a real etcd says of itself over its JSON gateway, with the certificates and on the port that
 //! members of tenant clusters have.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Context as _, Result, ensure};
 use http::Request;
@@ -11,6 +11,7 @@ use operator::tenant_session::etcd;
 use operator::tenant_session::etcd::answers::Alarm;
 use operator::tenant_session::session::Session;
 use pki::{Signer, Store, Want};
+use testkit::ports::unused;
 use testkit::process::{Process, Workdir};
 use testkit::programs::Programs;
 use testkit::waiting::ask_until;
@@ -22,8 +23,7 @@ const AUTHORITY: &str = "etcd-ca";
 const CLIENT: &str = "etcd-healthcheck-client";
 
 fn free() -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-    listener.local_addr().context("no free port")
+    Ok((Ipv4Addr::LOCALHOST, unused()?).into())
 }
 
 fn certificates() -> Result<Store> {

@@ -22,10 +22,10 @@ use operator::tenant_session::etcd;
 use operator::tenant_session::session::Dial;
 use serde_json::{Value, json};
 use testkit::fixtures::{minimal, wait_for};
+use testkit::ports::unused;
 use testkit::waiting::{self, ask_until};
 
 use crate::support::etcd_members::{EtcdMembers, Writer, get, has_all, members};
-use crate::support::restore_pods::free_port;
 use crate::support::restores::{Bucket, cluster_id, give_account, identity, told};
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::tenant_api::TenantApi;
@@ -154,7 +154,7 @@ async fn copy_stands_beside_the_one_that_goes_on_with_its_data_and_nothing_of_it
 
     // Both run, and the pods that read and write backups have one address here.
     let status: Arc<Mutex<BTreeMap<String, Arc<AtomicU16>>>> = Arc::default();
-    let port = Arc::new(AtomicU16::new(free_port()?));
+    let port = Arc::new(AtomicU16::new(unused()?));
     status.lock().unwrap().insert(ns.clone(), Arc::clone(&port));
     let (usual, ports) = (first.dial(site.dial()), Arc::clone(&status));
     let late: Arc<OnceLock<Dial>> = Arc::default();
@@ -213,7 +213,7 @@ async fn copy_stands_beside_the_one_that_goes_on_with_its_data_and_nothing_of_it
     let Some(second) = EtcdMembers::start(&site.admin, &copy_ns, &[]).await? else {
         return Ok(());
     };
-    let copy_port = Arc::new(AtomicU16::new(free_port()?));
+    let copy_port = Arc::new(AtomicU16::new(unused()?));
     let of_copy = (copy_ns.clone(), Arc::clone(&copy_port));
     status.lock().unwrap().extend([of_copy]);
     ensure!(late.set(second.dial(usual)).is_ok());

@@ -22,10 +22,10 @@ use operator::tenant_session::etcd;
 use operator::tenant_session::session::Dial;
 use serde_json::json;
 use testkit::fixtures::{minimal, wait_for, wait_gone};
+use testkit::ports::unused;
 use testkit::waiting::{self, ask_until};
 
 use crate::support::etcd_members::{EtcdMembers, Writer, get, has_all, members, put};
-use crate::support::restore_pods::free_port;
 use crate::support::restores::{Bucket, cluster_id, give_account, identity, told};
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, PATIENCE, Site};
@@ -58,7 +58,7 @@ async fn tenant_cluster_that_is_gone_becomes_another_one_with_its_data_authoriti
     again.spec.etcd.bootstrap = Bootstrap::Restore;
 
     // One of the two runs at a time.
-    let status = Arc::new(AtomicU16::new(free_port()?));
+    let status = Arc::new(AtomicU16::new(unused()?));
     let (usual, port) = (first.dial(site.dial()), Arc::clone(&status));
     let late: Arc<OnceLock<Dial>> = Arc::default();
     let second_dial = Arc::clone(&late);

@@ -7,7 +7,7 @@
 //! Invariant: nothing but ports, folders and addresses is other than in a cluster.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use api::tenant_cluster::EndpointStatus;
@@ -34,6 +34,7 @@ use tenant_cp::generations::{authority_name, bundle, clients};
 use tenant_cp::validate::validate;
 use tenant_cp::{Addresses, Settings, Validated, management_objects, tenant_objects};
 use testkit::certs;
+use testkit::ports::unused;
 use testkit::process::{Process, Workdir};
 use testkit::programs::Programs;
 use testkit::waiting::ask_until;
@@ -41,8 +42,7 @@ use testkit::waiting::ask_until;
 use crate::support::PATIENCE;
 
 fn free() -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-    listener.local_addr().context("no free port")
+    Ok((Ipv4Addr::LOCALHOST, unused()?).into())
 }
 
 fn tenant() -> Result<Validated> {
@@ -117,13 +117,16 @@ fn secret_files(secrets: &[Object], name: &str) -> Result<BTreeMap<String, Strin
 
 /// A folder with the files of a Secret, and what a container of the control plane is started with there.
 fn program(
-    secrets: &[Object],
-    workloads: &[Object],
+    valid: &Validated,
+    material: &Material,
     name: &str,
     change: impl Fn(&str) -> Option<String>,
 ) -> Result<(Workdir, Vec<String>)> {
+    let secrets = certificates::leaf_secrets(valid, material, None);
+    let (settings, hosts) = (Settings::default(), addresses(valid));
+    let workloads = management_objects::workloads(valid, &settings, &hosts, material);
     let dir = Workdir::new()?;
-    for (file, content) in secret_files(secrets, name)? {
+    for (file, content) in secret_files(&secrets, name)? {
         let content = change(&content).unwrap_or(content);
         // Some name others beside them.
         let place = dir.path().display().to_string();
@@ -166,11 +169,8 @@ impl Running {
         etcd: SocketAddr,
         programs: &Programs,
     ) -> Result<Self> {
-        let (settings, hosts) = (Settings::default(), addresses(valid));
-        let secrets = certificates::leaf_secrets(valid, material, None);
-        let workloads = management_objects::workloads(valid, &settings, &hosts, material);
         let address = free()?;
-        let (dir, mut args) = program(&secrets, &workloads, "apiserver", |arg| {
+        let (dir, mut args) = program(valid, material, "apiserver", |arg| {
             let (flag, _) = arg.split_once('=')?;
             match flag {
                 "--etcd-servers" => Some(format!("{flag}=https://{etcd}")),
@@ -195,10 +195,7 @@ impl Running {
         api: SocketAddr,
         programs: &Programs,
     ) -> Result<Self> {
-        let (settings, hosts) = (Settings::default(), addresses(valid));
-        let secrets = certificates::leaf_secrets(valid, material, None);
-        let workloads = management_objects::workloads(valid, &settings, &hosts, material);
-        let (dir, mut args) = program(&secrets, &workloads, "controller-manager", |text| {
+        let (dir, mut args) = program(valid, material, "controller-manager", |text| {
             let server = "server: https://control-plane:6443";
             let is_config = text.contains(server);
             is_config.then(|| text.replace(server, &format!("server: https://{api}")))

@@ -45,7 +45,7 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 13] = [
+const UNSEEN: [(Where, &str, &str, &str); 12] = [
     (
         Where::Cluster,
         "get",
@@ -83,7 +83,6 @@ const UNSEEN: [(Where, &str, &str, &str); 13] = [
         "covey.dev/restores",
         "asked for where all volumes of etcd are lost and the user said so: see `etcd_volume_loss`, which does it as this user",
     ),
-    (Where::TenantNamespace, "list", "batch/jobs", "as above"),
     (Where::TenantNamespace, "create", "batch/jobs", "as above"),
     (
         Where::TenantNamespace,

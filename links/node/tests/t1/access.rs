@@ -3,8 +3,8 @@
 
 use anyhow::{Result, ensure};
 use api::names;
-use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
@@ -13,6 +13,7 @@ use kube::config::{AuthInfo, Config};
 use kube::{Api, Client, Error};
 use serde_json::{Value, json};
 use testkit::ManagementApi;
+use testkit::tokens;
 use testkit::waiting::{PATIENCE, ask_until};
 
 const NAMESPACE: &str = "kube-system";
@@ -37,35 +38,7 @@ pub(crate) async fn lay(client: &Client) -> Result<()> {
 
 /// The token that the pod on this node gets.
 pub(crate) async fn token(client: &Client, node: &str) -> Result<String> {
-    let pod = json!({
-        "metadata": { "name": format!("{NAME}-{node}") },
-        "spec": {
-            "serviceAccountName": NAME,
-            "nodeName": node,
-            "containers": [{ "name": "link-node", "image": "none" }],
-        },
-    });
-    let pods = Api::<Pod>::namespaced(client.clone(), NAMESPACE);
-    let pod = serde_json::from_value(pod)?;
-    let pod = pods.create(&PostParams::default(), &pod).await?;
-    let request = TokenRequest {
-        spec: TokenRequestSpec {
-            bound_object_ref: Some(BoundObjectReference {
-                api_version: Some("v1".to_owned()),
-                kind: Some("Pod".to_owned()),
-                name: pod.metadata.name,
-                uid: pod.metadata.uid,
-            }),
-            ..TokenRequestSpec::default()
-        },
-        ..TokenRequest::default()
-    };
-    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), NAMESPACE);
-    let params = PostParams::default();
-    let token = accounts
-        .create_token_request(NAME, &params, &request)
-        .await?;
-    Ok(token.status.map(|status| status.token).unwrap_or_default())
+    tokens::of_pod(client, NAME, node).await
 }
 
 /// A kubeconfig with it.

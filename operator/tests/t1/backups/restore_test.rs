@@ -9,11 +9,12 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use lab::programs::Program;
 use serde_json::{Value, json};
+use testkit::ports::unused;
 use testkit::process::Process;
 use testkit::programs::reference_or_skip;
 use testkit::waiting::ask_until;
 
-use super::{Etcd, free_port, reconciled, until};
+use super::{Etcd, reconciled, until};
 use crate::support::checks::volumes;
 use crate::support::job_pods::{self, etcd_agent_backup, restore_snapshot};
 use crate::support::site::apply;
@@ -60,7 +61,7 @@ pub(super) async fn is_carried_out(
 
     let place = folder.join("restore-test");
     let paths = volumes(&site.admin, ns, &pod, &place).await?;
-    let (port, report) = (free_port()?, place.join("report"));
+    let (port, report) = (unused()?, place.join("report"));
     std::fs::write(&report, "")?;
     let here = |container: &Value| -> Vec<String> {
         let args = container["args"].as_array().into_iter().flatten();

@@ -3,17 +3,17 @@
 //! Invariant: members are read where `link-node` reads them; a node says its key as `link-node` does, in an
 //! annotation of its Node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
 use api::names;
-use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::AuthInfo;
 use kube::{Api, Client, Error, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::apiserver::ManagementApi;
+use testkit::tokens;
 use testkit::waiting::ask_until;
 
 use super::World;
@@ -73,8 +73,8 @@ async fn members_are_the_machines_with_addresses_of_their_own_and_the_first_key_
     let names = world.names().await?;
     let all = world.until_members(|all| all.len() == 2).await?;
     assert_eq!(
-        all.keys().collect::<Vec<_>>(),
-        names.iter().collect::<Vec<_>>()
+        all.keys().collect::<BTreeSet<_>>(),
+        names.iter().collect::<BTreeSet<_>>()
     );
     let mut given = BTreeMap::new();
     for name in &names {
@@ -211,7 +211,7 @@ async fn policies_that_are_laid_keep_a_nodes_token_from_other_nodes() -> Result<
     }
     let mut config = tenant.config_as("nobody", &[])?;
     config.auth_info = AuthInfo {
-        token: Some(token(&admin, "a").await?.into()),
+        token: Some(tokens::of_pod(&admin, ACCOUNT, "a").await?.into()),
         ..AuthInfo::default()
     };
     let nodes = Api::<Node>::all(Client::try_from(config)?);
@@ -236,32 +236,4 @@ async fn policies_that_are_laid_keep_a_nodes_token_from_other_nodes() -> Result<
     let own = say("a").await?;
     assert_eq!(own.annotations()[names::ANNOTATION_OVERLAY_KEY], A);
     Ok(())
-}
-
-/// A token as the kubelet of a node hands it to the overlay's pod there.
-async fn token(client: &Client, node: &str) -> Result<String> {
-    let pod = json!({
-        "metadata": { "name": format!("{ACCOUNT}-{node}") },
-        "spec": { "serviceAccountName": ACCOUNT, "nodeName": node,
-            "containers": [{ "name": "link-node", "image": "none" }] },
-    });
-    let pods = Api::<Pod>::namespaced(client.clone(), "kube-system");
-    let pod = serde_json::from_value(pod)?;
-    let pod = pods.create(&PostParams::default(), &pod).await?;
-    let request = TokenRequest {
-        spec: TokenRequestSpec {
-            bound_object_ref: Some(BoundObjectReference {
-                api_version: Some("v1".to_owned()),
-                kind: Some("Pod".to_owned()),
-                name: pod.metadata.name,
-                uid: pod.metadata.uid,
-            }),
-            ..TokenRequestSpec::default()
-        },
-        ..TokenRequest::default()
-    };
-    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "kube-system");
-    let params = PostParams::default();
-    let token = accounts.create_token_request(ACCOUNT, &params, &request);
-    Ok(token.await?.status.context("a token")?.token)
 }

@@ -3,7 +3,6 @@
 //!
 //! Invariant: what is changed of them for the test are addresses and folders, and nothing else.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -20,6 +19,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::ports::unused;
 use testkit::process::Process;
 use tokio::task::JoinHandle;
 
@@ -27,10 +27,6 @@ use super::checks::volumes;
 use super::job_pods::{self, etcd_agent_backup, restore_snapshot};
 
 const LOOK: Duration = Duration::from_millis(250);
-
-pub(crate) fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
-}
 
 /// Plays the Deployment `backup` and the Jobs of a restore in one tenant namespace.
 pub(crate) struct RestorePods {
@@ -119,7 +115,7 @@ impl RestorePods {
         let folder = tempfile::tempdir()?;
         let paths = volumes(&self.client, &self.namespace, &pod, folder.path()).await?;
         let container = &template["spec"]["containers"][0];
-        let port = free_port()?;
+        let port = unused()?;
         self.status.store(port, Ordering::Relaxed);
         let args = arguments(container).into_iter().map(|arg| {
             let arg = arg.replace("https://etcd-0:2379", &self.etcd);
@@ -190,7 +186,7 @@ impl RestorePods {
         paths.insert("/var/lib/etcd".to_owned(), volume);
         paths.insert("/scratch".to_owned(), scratch.path().to_owned());
         paths.insert("/dev/termination-log".to_owned(), log.clone());
-        let (client, peer) = (free_port()?, free_port()?);
+        let (client, peer) = (unused()?, unused()?);
         let mut serves = None;
         for container in all("initContainers").iter().chain(&all("containers")) {
             let args = arguments(container).into_iter().map(|arg| {

@@ -18,13 +18,13 @@ use pki::KeyPair;
 use serde_json::Value;
 use tenant_cp::certificates::{self, Material};
 use tenant_cp::generations::bundle;
+use testkit::ports::unused;
 use testkit::process::{Process, Workdir};
 use testkit::programs::Programs;
 use testkit::waiting::ask_until;
 
 use super::PATIENCE;
 use super::checks::files;
-use super::restore_pods::free_port;
 
 /// It runs until it is dropped.
 pub(crate) struct TenantApi {
@@ -59,7 +59,7 @@ impl TenantApi {
         let containers = &deployment["spec"]["template"]["spec"]["containers"];
         let mut containers = containers.as_array().into_iter().flatten();
         let container = containers.find(|container| container["name"] == "apiserver");
-        let port = free_port()?;
+        let port = unused()?;
         let arg = |arg: &Value| {
             let arg = arg.as_str().unwrap_or_default();
             match arg.split_once('=') {

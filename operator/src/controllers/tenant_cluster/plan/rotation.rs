@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use kit::events::Notice;
 use kit_objects::known::Known;
 use kit_objects::object::{Key, Object};
-use pki::{Signer, Want};
+use pki::{Signer, Store, Want};
 use serde_json::Value;
 use tenant_cp::flags::controller_manager::SIGNING_CERTIFICATE;
 use tenant_cp::rollout::order::{Allowed, Progress};
@@ -46,11 +46,11 @@ pub(super) fn as_it_is(observed: &Observed) -> Cow<'_, Observed> {
     let is_left = |name: &&String| observed.material.store.contains_key(*name);
     let dropped = observed::dropped(&observed.objects).filter(is_left);
     let dropped: Vec<_> = dropped.cloned().collect();
-    let signs = signs(observed);
     let mut as_it_is = Cow::Borrowed(observed);
     for name in dropped {
         as_it_is.to_mut().material.store.remove(&name);
     }
+    let signs = signs(&as_it_is);
     signing(as_it_is, signs)
 }
 
@@ -79,19 +79,25 @@ impl Rotation {
         let published = (has_all_believed(observed), has_all_signers(observed));
         let is_current =
             |progress, is_published| Known::Known(progress == Progress::Current && is_published);
-        let facts = Facts {
-            wanted: asked.map(|turn| turn.generation),
-            hold: asked.is_some_and(|turn| turn.hold),
-            believed: believed(observed),
-            dropped: dropped(&observed.objects),
-            signs,
-            verifiers: is_current(control_plane, published.0),
-            holders: match signer_of_kubeconfig(observed) {
+        let believed = believed(observed);
+        let holders = match believed.len() {
+            // They cannot have another one's, and who signed is asked at every plan of every tenant cluster.
+            0 | 1 => is_current(controllers, published.1),
+            _ => match signer_of_kubeconfig(observed) {
                 Known::Known(signer) if signer != signs => Known::Known(false),
                 Known::Known(_) => is_current(controllers, published.1),
                 Known::Absent => Known::Absent,
                 Known::Unknown { why } => Known::Unknown { why },
             },
+        };
+        let facts = Facts {
+            wanted: asked.map(|turn| turn.generation),
+            hold: asked.is_some_and(|turn| turn.hold),
+            believed,
+            dropped: dropped(&observed.objects),
+            signs,
+            verifiers: is_current(control_plane, published.0),
+            holders,
             is_spreading: !published.0 || is_behind,
             busy,
         };
@@ -186,14 +192,8 @@ fn generation(name: &str) -> Option<u32> {
 }
 
 fn believed(observed: &Observed) -> BTreeSet<u32> {
-    let all = observed
-        .material
-        .store
-        .keys()
-        .filter_map(|name| generation(name));
-    let dropped = dropped(&observed.objects);
-    all.filter(|generation| !dropped.contains(generation))
-        .collect()
+    let names = observed.material.store.keys();
+    names.filter_map(|name| generation(name)).collect()
 }
 
 fn dropped(objects: &BTreeMap<Key, Value>) -> BTreeSet<u32> {
@@ -259,7 +259,11 @@ fn signer_of_kubeconfig(observed: &Observed) -> Known<u32> {
         let data = value.map(|value| ("value".to_owned(), value));
         let one = BTreeMap::from([(key.name.clone(), data.into_iter().collect())]);
         let admin = certificates::read_store(&one).store;
-        let mut store = observed.material.store.clone();
+        let own = observed.material.store.iter();
+        let own = own.filter(|(name, _)| generation(name).is_some());
+        let mut store: Store = own
+            .map(|(name, pair)| (name.clone(), pair.clone()))
+            .collect();
         store.extend(admin);
         let issued = pki::as_issued("admin", &store);
         let signer = issued.and_then(|issued| match issued.signer {
