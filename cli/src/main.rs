@@ -23,6 +23,7 @@ mod fixture;
 mod judge;
 mod kinds;
 mod lead;
+mod logs;
 mod manifest;
 mod output;
 mod render;
