@@ -13,11 +13,13 @@ use crate::kinds::Kind;
 use self::backups::{Restore, Snapshot};
 use self::create::{CreateCluster, CreatePool};
 use self::logs::Logs;
+use self::sysdump::Sysdump;
 use self::waiting::{Waiting, time};
 
 pub(crate) mod backups;
 pub(crate) mod create;
 pub(crate) mod logs;
+pub(crate) mod sysdump;
 pub(crate) mod waiting;
 
 /// Tenant clusters of Covey: see them, make them, and find out what is wrong
@@ -146,6 +148,8 @@ pub(crate) enum Command {
     /// Say what a reason of a condition means, and what to do
     #[command(visible_alias = "why")]
     ExplainCondition(Explain),
+    /// Write what a report of a bug needs into one file: objects, logs and findings, and no secrets
+    Sysdump(Sysdump),
     /// Say which versions this program, the operator and the API have; exit code 3 when they do not fit together
     Version(Version),
     /// Print what a shell needs to complete commands

@@ -21,6 +21,7 @@ mod near;
 mod restore;
 mod rotate;
 mod snapshot;
+mod sysdump;
 mod upgrade;
 mod version;
 mod wait;
@@ -49,6 +50,7 @@ pub(crate) fn run(
         Command::Restore(one) => ask(restore::run(global, one)),
         Command::Rotate(one) => ask(rotate::run(global, one)),
         Command::Logs(one) => ask(logs::run(global, one)),
+        Command::Sysdump(one) => ask(sysdump::run(global, one)),
         Command::Version(one) => ask(version::run(global, one)),
         Command::Wait(one) => ask(wait::run(global, one)),
         Command::ExplainCondition(one) => explain::run(one, global.output),

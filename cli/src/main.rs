@@ -28,6 +28,7 @@ mod manifest;
 mod output;
 mod render;
 mod request;
+mod sysdump;
 mod table;
 
 fn main() -> ExitCode {

@@ -5,6 +5,7 @@
 
 #![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
 
+use std::path::Path;
 use std::process::{Output, Stdio};
 
 use anyhow::Result;
@@ -149,13 +150,15 @@ async fn broken(api: &ManagementApi, namespace: &str) -> Result<()> {
     let object = serde_json::from_value(json!({"metadata": {"name": space, "labels": labels}}))?;
     namespaces.create(&create, &object).await?;
     let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "etcd-0",
-        "labels": {api::names::LABEL_COMPONENT: "etcd"}},
-        "spec": {"automountServiceAccountToken": false, "containers": [{"name": "etcd", "image": "etcd"}]}}))?;
+        "annotations": {"example.com/note": CANARY}, "labels": {api::names::LABEL_COMPONENT: "etcd"}},
+        "spec": {"automountServiceAccountToken": false, "containers": [{"name": "etcd", "image": "etcd", "env": [{"name": "KEY", "value": CANARY}]}]}}))?;
     let secret: Secret = serde_json::from_value(json!({"metadata": {"name": "demo-kubeconfig"},
         "stringData": {"value": format!("clusters: [{{cluster: {{server: \"https://127.0.0.1:1\"}}}}]\nusers: [{{user: {{token: {CANARY}}}}}]\n")}}))?;
-    Api::<Secret>::namespaced(client.clone(), namespace)
-        .create(&create, &secret)
-        .await?;
+    for space in [namespace, &space] {
+        Api::<Secret>::namespaced(client.clone(), space)
+            .create(&create, &secret)
+            .await?;
+    }
     // Without its ServiceAccount, which a controller makes, a pod is refused.
     let account = serde_json::from_value(json!({"metadata": {"name": "default"}}))?;
     let accounts =
@@ -437,6 +440,21 @@ async fn what_is_made_and_changed_is_what_was_asked_for_and_refusals_say_why() -
     Ok(())
 }
 
+/// Everything in an archive, as tar reads it.
+async fn dumped(file: &Path) -> Result<String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(file)?.permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut tar = Command::new("tar");
+    let output = tar
+        .args(["--extract", "--gzip", "--to-stdout", "--file"])
+        .arg(file)
+        .output()
+        .await?;
+    assert!(output.status.success(), "{output:?}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
 #[tokio::test]
 async fn what_is_done_from_day_to_day_is_asked_for_in_objects() -> Result<()> {
     let Some(api) = ManagementApi::bare().await? else {
@@ -500,7 +518,7 @@ async fn what_is_done_from_day_to_day_is_asked_for_in_objects() -> Result<()> {
     let turned = shell.run("rotate demo usersCA").await?;
     turned.expect(0, &[], &["usersCA is turned to generation 2"]);
     let unknown = shell.run("rotate demo everything").await?;
-    unknown.expect(7, &[], &["unknown field", "spec.rotation.everything"]);
+    unknown.expect(2, &[], &["there is no everything to turn", "usersCA"]);
     shell
         .run("rotate demo usersCA --hold")
         .await?
@@ -518,6 +536,29 @@ async fn what_is_done_from_day_to_day_is_asked_for_in_objects() -> Result<()> {
     unread.expect(7, &[], &["cannot read the log of etcd-0/etcd"]);
     let none = shell.run("logs demo csi").await?;
     none.expect(5, &[], &["nothing of demo that has a log runs"]);
+    let place = tempfile::tempdir()?;
+    let file = place.path().join("dump.tar.gz");
+    let line = format!("sysdump demo --file {}", file.display());
+    let listed = shell.run(&format!("{line} --list")).await?;
+    listed.expect(0, &["/secrets.json (names", "doctor.json"], &[]);
+    assert!(!file.exists());
+    shell
+        .run(&line)
+        .await?
+        .expect(0, &["dump.tar.gz\n"], &["Secrets were not read"]);
+    let dumped = dumped(&file).await?;
+    for part in [
+        "TenantCluster",
+        "DoctorReport",
+        "demo-workers",
+        "etcd-0",
+        "cannot read it",
+    ] {
+        assert!(dumped.contains(part), "{part}: {dumped}");
+    }
+    assert!(!dumped.contains(CANARY), "{dumped}");
+    let again = shell.run(&line).await?;
+    again.expect(1, &[], &["cannot write", "--file"]);
     let version = shell.run("version").await?;
     version.expect(
         3,

@@ -1,25 +1,39 @@
 //! `covey rotate`: an authority or a key is replaced by a new one.
 //!
-//! Invariant: nothing but the one subject's fields is written; what it is called is for the API to know.
+//! Invariant: nothing but the one subject's fields is written; what there is to turn says the definition.
 
 use api::TenantCluster;
+use kube::CustomResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::change::MANAGER;
 use super::describe::find;
+use super::near::nearest;
 use crate::args::{Global, Rotate};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
 use crate::output::say;
 
 pub(super) async fn run(global: &Global, args: &Rotate) -> Result<Exit, Failure> {
+    let subjects = subjects();
+    if !subjects.contains(&args.what) {
+        let near = nearest(&args.what, subjects.iter().map(String::as_str));
+        let near = near.map(|near| format!("; did you mean {near}?"));
+        let what = format!(
+            "there is no {} to turn{}",
+            args.what,
+            near.unwrap_or_default()
+        );
+        let mend = format!("name one of {}", subjects.join(", "));
+        return Err(Failure::new(Exit::Usage, &what, &mend));
+    }
     let connection = connect(global).await?;
     let (client, namespace, name) = (&connection.client, &connection.namespace, &args.name);
     let cluster = find(client, namespace, name).await?;
     let (turn, said) = turn(&cluster, args);
     let patch = json!({ "spec": { "rotation": { args.what.clone(): turn } } });
-    // A subject that the API does not know would be dropped without a word.
+    // What an API of an older version does not know would be dropped without a word.
     let params = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
         field_validation: Some(kube::api::ValidationDirective::Strict),
@@ -34,6 +48,17 @@ pub(super) async fn run(global: &Global, args: &Rotate) -> Result<Exit, Failure>
         ));
     }
     Ok(Exit::Done)
+}
+
+/// What can be turned: the fields of `spec.rotation`.
+fn subjects() -> Vec<String> {
+    let definition = serde_json::to_value(TenantCluster::crd()).unwrap_or_default();
+    let versions = definition["spec"]["versions"].as_array();
+    let schemas = versions.into_iter().flatten().filter_map(|version| {
+        let path = "/schema/openAPIV3Schema/properties/spec/properties/rotation/properties";
+        version.pointer(path)?.as_object()
+    });
+    schemas.flat_map(|all| all.keys().cloned()).collect()
 }
 
 /// What is written, and what is said of it.
@@ -95,6 +120,15 @@ mod tests {
         assert_eq!(next(&json!({ "usersCA": { "generation": 4 } }), &told), 7);
         let (named, _) = turn(&cluster(&json!({}), &told), &args(Some(6), false, false));
         assert_eq!(named, json!({ "generation": 6 }));
+    }
+
+    #[test]
+    fn what_can_be_turned_is_what_the_definition_has() {
+        assert!(
+            subjects().contains(&"usersCA".to_owned()),
+            "{:?}",
+            subjects()
+        );
     }
 
     #[test]
