@@ -10,10 +10,16 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::kinds::Kind;
 
+use self::backups::{Restore, Snapshot};
 use self::create::{CreateCluster, CreatePool};
+use self::logs::Logs;
+use self::sysdump::Sysdump;
 use self::waiting::{Waiting, time};
 
+pub(crate) mod backups;
 pub(crate) mod create;
+pub(crate) mod logs;
+pub(crate) mod sysdump;
 pub(crate) mod waiting;
 
 /// Tenant clusters of Covey: see them, make them, and find out what is wrong
@@ -127,13 +133,25 @@ pub(crate) enum Command {
     Delete(Delete),
     /// Change the version of a tenant cluster, and of its node pools
     Upgrade(Upgrade),
+    /// Take a full snapshot of a tenant cluster's etcd into its backup
+    Snapshot(Snapshot),
+    /// Bring a tenant cluster back to a moment that its backup has
+    Restore(Restore),
+    /// Replace an authority or a key of a tenant cluster by a new one, step by step
+    Rotate(Rotate),
     /// Wait until a tenant cluster is Ready, gone, or says something else
     Wait(Wait),
+    /// Read what the parts of a tenant cluster wrote
+    Logs(Logs),
     /// List what happened to the tenant clusters of a namespace, or to one and in its tenant namespace
     Events(Events),
     /// Say what a reason of a condition means, and what to do
     #[command(visible_alias = "why")]
     ExplainCondition(Explain),
+    /// Write what a report of a bug needs into one file: objects, logs and findings, and no secrets
+    Sysdump(Sysdump),
+    /// Say which versions this program, the operator and the API have; exit code 3 when they do not fit together
+    Version(Version),
     /// Print what a shell needs to complete commands
     Completion {
         /// The shell
@@ -315,6 +333,36 @@ pub(crate) struct Events {
     /// Only those with this reason
     #[arg(long)]
     pub(crate) reason: Option<String>,
+}
+
+/// `covey rotate`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Rotate {
+    /// The tenant cluster
+    pub(crate) name: String,
+    /// What is turned, as `spec.rotation` calls it: usersCA
+    pub(crate) what: String,
+    /// The generation that is to sign; without it one above all that there were
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["hold", "go_on"])]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) generation: Option<u32>,
+    /// Let a rotation stay where it is
+    #[arg(long)]
+    pub(crate) hold: bool,
+    /// Let one that is held go on
+    #[arg(long, conflicts_with = "hold")]
+    pub(crate) go_on: bool,
+}
+
+/// `covey version`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Version {
+    /// Of this program alone; nothing is asked
+    #[arg(long)]
+    pub(crate) client: bool,
+    /// Namespace of the operator
+    #[arg(long, env = "COVEY_OPERATOR_NAMESPACE", default_value = "covey-system")]
+    pub(crate) operator_namespace: String,
 }
 
 /// `covey explain-condition`.

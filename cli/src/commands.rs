@@ -16,8 +16,14 @@ mod events;
 mod explain;
 mod get;
 mod kubeconfig;
+mod logs;
 mod near;
+mod restore;
+mod rotate;
+mod snapshot;
+mod sysdump;
 mod upgrade;
+mod version;
 mod wait;
 
 /// Runs a command; `shell` prints completions, which need the tree of commands.
@@ -40,6 +46,12 @@ pub(crate) fn run(
         Command::Delete(Delete::Pool(one)) => ask(delete::pool(global, one)),
         Command::Upgrade(one) => ask(upgrade::run(global, one)),
         Command::Events(events) => ask(events::run(global, events)),
+        Command::Snapshot(one) => ask(snapshot::run(global, one)),
+        Command::Restore(one) => ask(restore::run(global, one)),
+        Command::Rotate(one) => ask(rotate::run(global, one)),
+        Command::Logs(one) => ask(logs::run(global, one)),
+        Command::Sysdump(one) => ask(sysdump::run(global, one)),
+        Command::Version(one) => ask(version::run(global, one)),
         Command::Wait(one) => ask(wait::run(global, one)),
         Command::ExplainCondition(one) => explain::run(one, global.output),
         Command::Completion { shell: which } => {

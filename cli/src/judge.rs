@@ -163,7 +163,11 @@ pub(crate) fn judge(goal: &Goal, begun: &Begun, seen: Option<&Seen>) -> Verdict 
     let is_new =
         begun.resource_version.is_none() || seen.resource_version != begun.resource_version;
     let degraded = seen.condition(ConditionType::Degraded.as_str());
-    let degraded = degraded.filter(|c| c.status == "True" && is_new);
+    let degraded = degraded.filter(|c| c.status == "True");
+    // A Restore that cannot be had says so in a condition of its own.
+    let possible = seen.condition(ConditionType::Possible.as_str());
+    let degraded = degraded.or_else(|| possible.filter(|c| c.status == "False"));
+    let degraded = degraded.filter(|_| is_new);
     let persons = |c: &&Condition| {
         let reason = c.reason.parse::<Reason>();
         reason.is_ok_and(|reason| reason.class() == Class::Person)

@@ -23,10 +23,12 @@ mod fixture;
 mod judge;
 mod kinds;
 mod lead;
+mod logs;
 mod manifest;
 mod output;
 mod render;
 mod request;
+mod sysdump;
 mod table;
 
 fn main() -> ExitCode {

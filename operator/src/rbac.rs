@@ -16,6 +16,8 @@ use tenant_cp::addons::registry;
 
 use crate::admission::certificate;
 
+pub mod people;
+
 /// Name of the ClusterRole that the operator is bound to in every tenant namespace.
 pub const TENANT_NAMESPACE_ROLE: &str = "covey-tenant-namespace";
 /// Name of the webhook's account, ClusterRole and Role.
@@ -335,5 +337,14 @@ pub fn yaml() -> anyhow::Result<String> {
             text.push_str(&format!("{{{{- else }}}}\n{subresources}{{{{- end }}}}\n"));
         }
     }
+    // Not the operator's either: what people have who have Kubernetes' own roles.
+    text.push_str("{{- if .Values.aggregatedRoles.enabled }}\n");
+    for people in &people::ALL {
+        let mut role = ours("ClusterRole", people.name, people.rules);
+        role["metadata"]["labels"] = json!({ people.label(): "true" });
+        text.push_str("---\n");
+        text.push_str(&serde_saphyr::to_string(&role)?);
+    }
+    text.push_str("{{- end }}\n");
     Ok(text)
 }

@@ -8,13 +8,15 @@ use crate::generated::{self, Args, File};
 
 const ROLES: &str = "deploy/charts/covey/templates/rbac-rules.yaml";
 /// What the other templates and the admission policies refer to.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 9] = [
     "covey-autoscaler",
     "covey-ccm",
     "covey-csi",
+    "covey-edit",
     "covey-operator",
     "covey-tenant-namespace",
     "covey-user-namespace",
+    "covey-view",
     "covey-webhook",
 ];
 

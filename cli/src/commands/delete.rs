@@ -18,6 +18,8 @@ use crate::judge::Goal;
 use crate::output::say;
 use crate::request;
 
+const NOTHING: &str = "nothing was deleted";
+
 pub(super) async fn cluster(global: &Global, args: &DeleteOne) -> Result<Exit, Failure> {
     let connection = connect(global).await?;
     let name = &args.name;
@@ -66,8 +68,8 @@ where
     K: Watched + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
     say(&format!("this deletes {goes}"));
-    if !args.yes && !is_confirmed(&args.name)? {
-        return Err(Failure::new(Exit::Failed, "nothing was deleted", ""));
+    if !args.yes && !is_confirmed(&args.name, "delete it", NOTHING)? {
+        return Err(Failure::new(Exit::Failed, NOTHING, ""));
     }
     let params = DeleteParams {
         preconditions: Some(Preconditions {
@@ -91,13 +93,14 @@ where
     .await
 }
 
-/// Asks at the terminal; where there is none nobody can say yes.
-fn is_confirmed(name: &str) -> Result<bool, Failure> {
+/// Asks at the terminal whether to `act` (`delete it`); where there is none nobody can say yes, and what was not done
+/// (`nothing`) is the failure.
+pub(super) fn is_confirmed(name: &str, act: &str, nothing: &str) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
-        let what = "nothing was deleted: there is no terminal to ask at";
-        return Err(Failure::new(Exit::Usage, what, "say `--yes`"));
+        let what = format!("{nothing}: there is no terminal to ask at");
+        return Err(Failure::new(Exit::Usage, &what, "say `--yes`"));
     }
-    say(&format!("write {name} to delete it:"));
+    say(&format!("write {name} to {act}:"));
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
     Ok(read.is_ok() && line.trim() == name)

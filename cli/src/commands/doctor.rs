@@ -20,7 +20,7 @@ use crate::render::doctor::{doctor, ids};
 /// `DoctorReport` of `cli.covey.dev/v1`; it only ever gains fields.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report<'a> {
+pub(super) struct Report<'a> {
     api_version: &'static str,
     kind: &'static str,
     /// Ids of the checks that were made.
@@ -58,16 +58,7 @@ pub(super) async fn run(global: &Global, args: &Doctor) -> Result<Exit, Failure>
         .filter(|c| is_wanted(*c))
         .collect();
     let text = match global.output {
-        Format::Json | Format::Yaml => {
-            let report = Report {
-                api_version: "cli.covey.dev/v1",
-                kind: "DoctorReport",
-                checks: made.iter().map(|check| check.id()).collect(),
-                worst: worst(&findings),
-                findings: &findings,
-            };
-            structured(&report, global.output)?
-        }
+        Format::Json | Format::Yaml => structured(&report(&findings, &made), global.output)?,
         Format::Name => {
             let told = findings.iter().filter(|f| f.level > Level::Skipped);
             told.map(|f| f.check.id().to_owned() + "\n").collect()
@@ -92,6 +83,17 @@ pub(super) async fn run(global: &Global, args: &Doctor) -> Result<Exit, Failure>
         Some(level) if level >= from => Exit::Answered,
         _ => Exit::Done,
     })
+}
+
+/// The report of checks that were made.
+pub(super) fn report<'a>(findings: &'a [Finding], made: &[Check]) -> Report<'a> {
+    Report {
+        api_version: "cli.covey.dev/v1",
+        kind: "DoctorReport",
+        checks: made.iter().map(|check| check.id()).collect(),
+        worst: worst(findings),
+        findings,
+    }
 }
 
 fn checks(names: &[String]) -> Result<Vec<Check>, Failure> {

@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use api::{NodePool, TenantCluster};
+use api::{NodePool, Restore, Snapshot, TenantCluster};
 use futures::{StreamExt as _, pin_mut};
 use kube::api::Api;
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -52,6 +52,36 @@ impl Watched for NodePool {
         let version = status.and_then(|status| status.version.as_deref());
         let (conditions, ready) = (conditions.unwrap_or_default(), ready.unwrap_or_default());
         Seen::new(&self.metadata, observed, conditions, ready, version)
+    }
+}
+
+impl Watched for Snapshot {
+    fn seen(&self) -> Seen {
+        let status = self.status.as_ref();
+        let observed = status.and_then(|status| status.observed_generation);
+        let conditions = status.map(|status| status.conditions.as_slice());
+        Seen::new(
+            &self.metadata,
+            observed,
+            conditions.unwrap_or_default(),
+            0,
+            None,
+        )
+    }
+}
+
+impl Watched for Restore {
+    fn seen(&self) -> Seen {
+        let status = self.status.as_ref();
+        let observed = status.and_then(|status| status.observed_generation);
+        let conditions = status.map(|status| status.conditions.as_slice());
+        Seen::new(
+            &self.metadata,
+            observed,
+            conditions.unwrap_or_default(),
+            0,
+            None,
+        )
     }
 }
 

@@ -1,0 +1,329 @@
+//! `covey sysdump`: what a report of a bug needs, in one file.
+//!
+//! Invariant: what is read is on one list ([`TAKEN`]), and Secrets are on it as the API's own table alone, which has no
+//! data; what may not be read is noted in the archive's index, and the rest is taken.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use api::names::NOT_OF_MACHINES;
+use futures::stream::{self, StreamExt as _};
+use insight::diagnosis::diagnose;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DynamicObject, ListParams, LogParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, ResourceExt as _};
+use serde_json::{Value, json};
+
+use super::doctor::report;
+use crate::args::sysdump::Sysdump;
+use crate::args::{Format, Global};
+use crate::connect::connect;
+use crate::exit::{Exit, Failure};
+use crate::facts::installation::{Scope, read};
+use crate::kinds::Kind;
+use crate::logs::{Source, sources};
+use crate::output::{result, say, structured};
+use crate::request::{self, Form, PAGE, PAGES, Unread};
+use crate::sysdump::Archive;
+
+/// What is taken of the operator's and of each tenant namespace.
+const TAKEN: &[(&str, &str, &str)] = &[
+    ("apps", "v1", "DaemonSet"),
+    ("apps", "v1", "Deployment"),
+    ("apps", "v1", "ReplicaSet"),
+    ("apps", "v1", "StatefulSet"),
+    ("batch", "v1", "Job"),
+    ("coordination.k8s.io", "v1", "Lease"),
+    ("discovery.k8s.io", "v1", "EndpointSlice"),
+    ("networking.k8s.io", "v1", "NetworkPolicy"),
+    ("policy", "v1", "PodDisruptionBudget"),
+    ("", "v1", "Event"),
+    ("", "v1", "PersistentVolumeClaim"),
+    ("", "v1", "Pod"),
+    ("", "v1", "ResourceQuota"),
+    ("", "v1", "Service"),
+];
+/// Bytes of one container's log.
+const LOG: i64 = 5 << 20;
+/// Tenant namespaces that are looked into at most.
+const MOST_NAMESPACES: usize = 20;
+/// Logs that are read at once.
+const AT_ONCE: usize = 4;
+
+pub(super) async fn run(global: &Global, args: &Sysdump) -> Result<Exit, Failure> {
+    let connection = connect(global).await?;
+    let (client, now) = (&connection.client, Timestamp::now());
+    let scope = Scope {
+        namespace: Some(connection.namespace.as_str()).filter(|_| !args.all_namespaces),
+        name: args.name.as_deref(),
+        operator_namespace: &args.operator_namespace,
+    };
+    let facts = Box::pin(read(client, &scope)).await;
+    let clusters = facts.clusters.as_ref().there().into_iter().flatten();
+    let spaces = clusters.filter_map(|cluster| cluster.status.as_ref()?.namespace.clone());
+    let mut spaces: Vec<_> = spaces.take(MOST_NAMESPACES).collect();
+    spaces.push(args.operator_namespace.clone());
+    if args.list {
+        result(&listed(&scope, &spaces))?;
+        return Ok(Exit::Done);
+    }
+    let folder = format!("covey-sysdump-{}", now.strftime("%Y%m%dT%H%M%SZ"));
+    let path = args
+        .file
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("{folder}.tar.gz")));
+    // Before all is read for nothing.
+    let file = created(&path)?;
+    let room = usize::try_from(args.max_size)
+        .unwrap_or(usize::MAX)
+        .saturating_mul(1 << 20);
+    let mut archive = Archive::new(room);
+    archive.text("versions.json", &versions(client).await);
+    let findings = diagnose(&facts, |_| true);
+    let made = insight::check::Check::ALL;
+    match structured(&report(&findings, made), Format::Json) {
+        Ok(text) => archive.text("doctor.json", &text),
+        Err(failure) => archive.lacks("doctor.json", &failure.what),
+    }
+    ours(client, &scope, &mut archive).await;
+    for space in &spaces {
+        inside(client, space, &mut archive).await;
+    }
+    // Objects first: they are small, and say what the logs are about.
+    for space in &spaces {
+        let is_operators = *space == args.operator_namespace;
+        logs(client, space, is_operators, args, &mut archive).await;
+    }
+    let seconds = u64::try_from(now.as_second()).unwrap_or_default();
+    let written = archive.write(&folder, seconds, file);
+    written.map_err(|error| unwritten(&path, &error))?;
+    result(&format!("{}\n", path.display()))?;
+    if !global.quiet {
+        let (files, missing) = archive.counts();
+        say(&format!(
+            "{files} files; {missing} could not be had, index.json says why. Secrets were not read and what looks like one \
+             was taken out; look through it before you give it away"
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+fn created(path: &Path) -> Result<std::fs::File, Failure> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    file.map_err(|error| unwritten(path, &error))
+}
+
+fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+    let what = format!("cannot write {}: {error}", path.display());
+    Failure::new(Exit::Failed, &what, "name another file with `--file`")
+}
+
+/// What would be taken.
+fn listed(scope: &Scope<'_>, spaces: &[String]) -> String {
+    let mut text = String::from("versions.json\ndoctor.json\n");
+    for kind in kinds() {
+        text += &format!("{}\n", place(scope.namespace, &kind.resource().plural));
+    }
+    for space in spaces {
+        for (_, _, kind) in TAKEN {
+            text += &format!("namespaces/{space}/{}\n", plural(kind));
+        }
+        text += &format!("namespaces/{space}/secrets.json (names, types and numbers of keys)\n");
+        text += &format!("namespaces/{space}/logs/POD/CONTAINER.log, .previous.log\n");
+    }
+    text
+}
+
+fn kinds() -> impl Iterator<Item = Kind> {
+    <Kind as clap::ValueEnum>::value_variants().iter().copied()
+}
+
+fn place(namespace: Option<&str>, plural: &str) -> String {
+    match namespace {
+        Some(namespace) => format!("covey/{namespace}/{plural}.json"),
+        None => format!("covey/{plural}.json"),
+    }
+}
+
+fn plural(kind: &str) -> String {
+    let kind = kind.to_lowercase();
+    match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies.json"),
+        None => format!("{kind}s.json"),
+    }
+}
+
+async fn versions(client: &Client) -> String {
+    let management = match client.apiserver_version().await {
+        Ok(version) => version.git_version,
+        Err(error) => kit_client::errors::chain(&error),
+    };
+    json!({ "client": env!("CARGO_PKG_VERSION"), "management": management }).to_string()
+}
+
+/// Objects of our kinds; of one tenant cluster alone where one was named.
+async fn ours(client: &Client, scope: &Scope<'_>, archive: &mut Archive) {
+    for kind in kinds() {
+        let resource = kind.resource();
+        let path = place(scope.namespace, &resource.plural);
+        let api: Api<DynamicObject> = match (kind.is_namespaced(), scope.namespace) {
+            (true, Some(namespace)) => Api::namespaced_with(client.clone(), namespace, &resource),
+            _ => Api::all_with(client.clone(), &resource),
+        };
+        objects(&api, &path, archive, |object| is_about(object, scope.name)).await;
+    }
+}
+
+/// Whether an object is of the tenant cluster that was named, or of none.
+fn is_about(object: &Value, name: Option<&str>) -> bool {
+    let of = object["spec"]["clusterName"].as_str();
+    let is_itself = object["kind"] == "TenantCluster";
+    let own = object["metadata"]["name"].as_str().filter(|_| is_itself);
+    match (name, own.or(of)) {
+        (Some(name), Some(of)) => name == of,
+        _ => true,
+    }
+}
+
+async fn objects(
+    api: &Api<DynamicObject>,
+    path: &str,
+    archive: &mut Archive,
+    is_wanted: impl Fn(&Value) -> bool,
+) {
+    match request::all(api, ListParams::default(), PAGES).await {
+        Ok(all) => {
+            let all = all.into_iter().filter_map(|o| serde_json::to_value(o).ok());
+            archive.objects(path, all.filter(is_wanted).collect());
+        }
+        Err(unread) => archive.lacks(path, &why(&unread)),
+    }
+}
+
+fn why(unread: &Unread) -> String {
+    unread.failure("list them").what
+}
+
+/// What is in a namespace.
+async fn inside(client: &Client, space: &str, archive: &mut Archive) {
+    for (group, version, kind) in TAKEN {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), space, &resource);
+        let path = format!("namespaces/{space}/{}", plural(kind));
+        objects(&api, &path, archive, |_| true).await;
+    }
+    let path = format!("namespaces/{space}/secrets.json");
+    let url = format!("/api/v1/namespaces/{space}/secrets");
+    let params = ListParams::default().limit(PAGE);
+    match request::page::<Value>(client, &url, &params, Form::Table).await {
+        // Where the server makes no table these are the Secrets themselves, which nobody keeps.
+        Ok(table) if table["kind"] == "Table" => {
+            let rows = table["rows"].as_array();
+            let cells = rows.into_iter().flatten().map(|row| row["cells"].clone());
+            let columns = table["columnDefinitions"].as_array();
+            let columns: Vec<_> = columns
+                .into_iter()
+                .flatten()
+                .map(|c| c["name"].clone())
+                .collect();
+            let told = json!({ "columns": columns, "rows": cells.collect::<Vec<_>>() });
+            archive.text(&path, &format!("{told:#}"));
+        }
+        Ok(_) => archive.lacks(&path, "this API makes no tables"),
+        Err(error) => archive.lacks(&path, &Failure::of("list them", &error).what),
+    }
+}
+
+async fn logs(
+    client: &Client,
+    space: &str,
+    is_operators: bool,
+    args: &Sysdump,
+    archive: &mut Archive,
+) {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), space);
+    let params = match is_operators {
+        true => ListParams::default(),
+        false => ListParams::default().labels(NOT_OF_MACHINES),
+    };
+    let found = match request::all(&pods, params, PAGES).await {
+        Ok(found) => found,
+        Err(unread) => return archive.lacks(&format!("namespaces/{space}/logs"), &why(&unread)),
+    };
+    let again = |source: &Source| {
+        let mut pods = found.iter();
+        let pod = pods.find(|pod| pod.name_any() == source.pod);
+        let status = pod.and_then(|pod| pod.status.as_ref());
+        let all = status.and_then(|status| status.container_statuses.as_ref());
+        let mut all = all.into_iter().flatten();
+        all.any(|status| status.name == source.container && status.restart_count > 0)
+    };
+    let wanted = sources(&found, None).into_iter().flat_map(|source| {
+        let before = again(&source).then(|| (source.clone(), true));
+        [(source, false)].into_iter().chain(before)
+    });
+    let read = wanted.map(|(source, previous)| {
+        let pods = &pods;
+        async move {
+            let params = LogParams {
+                container: Some(source.container.clone()),
+                limit_bytes: Some(LOG),
+                previous,
+                since_seconds: (!previous)
+                    .then(|| i64::try_from(args.since.as_secs()).unwrap_or(i64::MAX)),
+                timestamps: true,
+                ..LogParams::default()
+            };
+            let log = pods.logs(&source.pod, &params).await;
+            let name = if previous { "previous.log" } else { "log" };
+            (
+                format!("namespaces/{space}/logs/{}.{name}", source.label()),
+                log,
+            )
+        }
+    });
+    let read: Vec<_> = stream::iter(read).buffered(AT_ONCE).collect().await;
+    for (path, log) in read {
+        match log {
+            Ok(log) => archive.log(&path, &log),
+            Err(error) => archive.lacks(&path, &Failure::of("read it", &error).what),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_one_tenant_cluster_nothing_of_others_is_taken() {
+        let pool = |of: &str| json!({ "kind": "NodePool", "metadata": { "name": "a" }, "spec": { "clusterName": of } });
+        let cluster = |name: &str| json!({ "kind": "TenantCluster", "metadata": { "name": name }, "spec": {} });
+        assert!(is_about(&pool("demo"), Some("demo")) && !is_about(&pool("other"), Some("demo")));
+        assert!(
+            is_about(&cluster("demo"), Some("demo")) && !is_about(&cluster("other"), Some("demo"))
+        );
+        assert!(is_about(&pool("other"), None));
+        assert!(is_about(
+            &json!({ "kind": "BackupTarget", "spec": {} }),
+            Some("demo")
+        ));
+    }
+
+    #[test]
+    fn files_are_called_as_kubectl_calls_kinds() {
+        assert_eq!(plural("NetworkPolicy"), "networkpolicies.json");
+        assert_eq!(plural("Pod"), "pods.json");
+    }
+
+    #[test]
+    fn secrets_and_config_maps_are_not_on_the_list() {
+        for (_, _, kind) in TAKEN {
+            assert!(!["Secret", "ConfigMap"].contains(kind), "{kind}");
+        }
+    }
+}

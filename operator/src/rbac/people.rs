@@ -1,0 +1,103 @@
+//! What people may do with our kinds, in namespaces where they have the usual role `view`, `edit` or `admin` of
+//! Kubernetes: these roles are added to those.
+//!
+//! Invariant: whoever may see may not change, and nobody gets a right on what belongs to the management cluster
+//! (BackupTargets, TenantQuotas), on a status, or to make machines.
+
+use kit_objects::rbac::Rule;
+
+/// Label by which Kubernetes adds a ClusterRole to one of its own (RBAC, aggregated ClusterRoles); `admin` has what `edit`
+/// has.
+const AGGREGATE: &str = "rbac.authorization.k8s.io/aggregate-to-";
+
+/// One role of people.
+#[derive(Clone, Copy, Debug)]
+pub struct People {
+    /// Its name.
+    pub name: &'static str,
+    /// Kubernetes' own role that it is added to.
+    pub added_to: &'static str,
+    /// Its rules.
+    pub rules: &'static [Rule],
+}
+
+impl People {
+    /// The label that adds it.
+    #[must_use]
+    pub fn label(&self) -> String {
+        format!("{AGGREGATE}{}", self.added_to)
+    }
+}
+
+/// All of them.
+pub const ALL: [People; 2] = [
+    People {
+        name: "covey-view",
+        added_to: "view",
+        rules: &[Rule::new(
+            &["covey.dev"],
+            &[
+                "hosts",
+                "machines",
+                "nodepools",
+                "nodepools/scale",
+                "restores",
+                "snapshots",
+                "tenantclusters",
+            ],
+            &["get", "list", "watch"],
+        )],
+    },
+    People {
+        name: "covey-edit",
+        added_to: "edit",
+        rules: &[
+            Rule::new(
+                &["covey.dev"],
+                &[
+                    "hosts",
+                    "nodepools",
+                    "restores",
+                    "snapshots",
+                    "tenantclusters",
+                ],
+                &["create", "delete", "deletecollection", "patch", "update"],
+            ),
+            Rule::new(&["covey.dev"], &["nodepools/scale"], &["patch", "update"]),
+            // Made by its pool, which makes another in its place; what of it may be changed says a policy of the chart.
+            Rule::new(
+                &["covey.dev"],
+                &["machines"],
+                &["delete", "patch", "update"],
+            ),
+        ],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_users_can_be_seen_and_none_of_the_management_cluster() {
+        let rendered = kit_objects::rbac::render(ALL[0].rules);
+        let rendered = serde_json::json!(rendered).to_string();
+        for definition in api::crds() {
+            let name = format!("\"{}\"", definition.spec.names.plural);
+            let is_users = definition.spec.scope == "Namespaced";
+            assert_eq!(rendered.contains(&name), is_users, "{name}");
+        }
+    }
+
+    #[test]
+    fn whoever_may_see_may_not_change() {
+        let verbs = serde_json::json!(kit_objects::rbac::render(ALL[0].rules)).to_string();
+        for verb in ["create", "delete", "patch", "update"] {
+            assert!(!verbs.contains(verb), "{verb}");
+        }
+        assert_eq!(
+            ALL[1].label(),
+            "rbac.authorization.k8s.io/aggregate-to-edit"
+        );
+    }
+}
