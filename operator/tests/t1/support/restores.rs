@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU16;
 use anyhow::{Context as _, Result};
 use api::{Reason, Restore, TenantCluster};
 use backup_format::keys::RecoveryKey;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
 use kube::api::ListParams;
 use lab::programs::Program;
@@ -207,8 +207,10 @@ pub(crate) async fn told(
     found?.context("it was just seen")
 }
 
-/// What a controller makes elsewhere: Jobs' pods have it.
+/// What a controller makes elsewhere: Jobs' pods have it. Waits for the namespace.
 pub(crate) async fn give_account(site: &Site, namespace: &str) -> Result<()> {
+    let namespaces: Api<Namespace> = Api::all(site.admin.clone());
+    wait_for(&namespaces, namespace, |found| found.is_some(), PATIENCE).await?;
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": { "name": "default", "namespace": namespace },

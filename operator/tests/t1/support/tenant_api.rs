@@ -18,6 +18,7 @@ use pki::KeyPair;
 use serde_json::Value;
 use tenant_cp::certificates::{self, Material};
 use tenant_cp::generations::bundle;
+use testkit::fixtures::wait_for;
 use testkit::ports::unused;
 use testkit::process::{Process, Workdir};
 use testkit::programs::Programs;
@@ -45,6 +46,11 @@ impl TenantApi {
         let Some(programs) = Programs::find_or_skip()? else {
             return Ok(None);
         };
+        let deployments: Api<Deployment> = Api::namespaced(management.clone(), namespace);
+        // It comes once etcd serves, and what it mounts before it.
+        let there = |found: Option<&Deployment>| found.is_some();
+        let deployment = wait_for(&deployments, "control-plane", there, PATIENCE).await?;
+        let deployment = serde_json::to_value(deployment)?;
         let dir = Workdir::new()?;
         files(management, namespace, "apiserver", dir.path()).await?;
         let place = dir.path().display().to_string();
@@ -54,8 +60,6 @@ impl TenantApi {
             let text = std::fs::read_to_string(&path)?;
             std::fs::write(&path, text.replace("/etc/kubernetes", &place))?;
         }
-        let deployments: Api<Deployment> = Api::namespaced(management.clone(), namespace);
-        let deployment = serde_json::to_value(deployments.get("control-plane").await?)?;
         let containers = &deployment["spec"]["template"]["spec"]["containers"];
         let mut containers = containers.as_array().into_iter().flatten();
         let container = containers.find(|container| container["name"] == "apiserver");
