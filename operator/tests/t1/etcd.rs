@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use http::Request;
 use jiff::Timestamp;
 use operator::tenant_session::budget::Budget;
