@@ -7,6 +7,7 @@ pub mod checks;
 pub mod failure;
 pub mod finding;
 pub mod snapshot;
+pub mod surge;
 pub mod versions;
 
 use std::time::Duration;

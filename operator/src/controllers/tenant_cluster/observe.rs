@@ -31,6 +31,7 @@ use crate::context::Context;
 use crate::parts::PARTS;
 use crate::restoring::begin;
 use crate::rollouts::queue::{Answer, Purpose, Turn};
+use crate::upgrades::surge::{Surge, SurgeAnswer};
 use crate::upgrades::{self, versions};
 
 mod restore;
@@ -159,6 +160,7 @@ pub async fn observe(
     };
     let restores_asked = begin::asked(&ctx.stores.restores.state(), &cluster);
     let upgrade = versions::wanted(&cluster);
+    let room = upgrade.as_ref().map(|_| room(ctx, &objects, &ns));
     let upgrade_snapshot = upgrade.and_then(|upgrade| {
         let name = upgrades::snapshot::name(&upgrade, &cluster);
         let key = ObjectRef::new(&name).within(namespace);
@@ -194,6 +196,7 @@ pub async fn observe(
         etcd_patience: ctx.etcd_patience,
         preflight: None,
         upgrade_snapshot,
+        room: room.unwrap_or_default(),
         upgrade_calm: ctx.upgrade_calm,
         failures: BTreeMap::new(),
         backup: ctx.backups.of(&uid),
@@ -205,6 +208,24 @@ pub async fn observe(
         observed.start = ask_for_start(ctx, &observed, now);
     }
     Ok(Some(observed))
+}
+
+/// Whether there is room for one pod more of each Deployment that an upgrade replaces pods of.
+fn room(ctx: &Context, objects: &BTreeMap<Key, Value>, ns: &str) -> Vec<SurgeAnswer> {
+    let of = |component: &'static str| {
+        let live = objects.get(&Key::new("Deployment", ns, component))?;
+        let surge = Surge::of(live)?;
+        let answer = ctx.capacity.read(&surge.needs, ns);
+        Some(SurgeAnswer {
+            component,
+            surge,
+            answer,
+        })
+    };
+    [names::CONTROL_PLANE, names::CONTROLLERS]
+        .into_iter()
+        .filter_map(of)
+        .collect()
 }
 
 /// What of addons no list shows, by kind, namespace and name: bindings, that in the user's namespace

@@ -31,6 +31,7 @@ use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
 use crate::tenant_session::largest::Size;
 use crate::tenant_session::preflight::answers::Inside;
+use crate::upgrades::surge::SurgeAnswer;
 use crate::upgrades::{snapshot, versions};
 
 mod controllers;
@@ -153,6 +154,8 @@ pub(super) struct World {
     pub(super) restore: Option<Play>,
     /// What its API says of an upgrade.
     pub(super) preflight: Inside,
+    /// Whether there is room for one pod more of what an upgrade replaces.
+    pub(super) room: Vec<SurgeAnswer>,
     /// Snapshots that were asked for, by name.
     pub(super) snapshots: BTreeMap<String, Arc<Snapshot>>,
     /// How many servers were asked of it, each time.
@@ -204,6 +207,7 @@ impl World {
             wanted: BTreeSet::new(),
             restore: None,
             preflight: Inside::empty(),
+            room: Vec::new(),
             snapshots: BTreeMap::new(),
             asked: Vec::new(),
             calm: std::time::Duration::ZERO,
@@ -269,6 +273,7 @@ impl World {
             etcd_patience: Patience::default(),
             preflight: None,
             upgrade_snapshot: self.see_snapshot(),
+            room: self.room.clone(),
             upgrade_calm: self.calm,
             failures: BTreeMap::new(),
             backup: None,
