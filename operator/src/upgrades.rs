@@ -6,6 +6,7 @@
 pub mod checks;
 pub mod failure;
 pub mod finding;
+pub mod nodes;
 pub mod snapshot;
 pub mod surge;
 pub mod versions;

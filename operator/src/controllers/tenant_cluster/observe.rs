@@ -4,9 +4,10 @@
 //! a namespace may go) cannot be undone.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use api::TenantCluster;
+use api::{Machine, TenantCluster};
 use base64::Engine as _;
 use futures::future::try_join_all;
 use jiff::Timestamp;
@@ -31,6 +32,7 @@ use crate::context::Context;
 use crate::parts::PARTS;
 use crate::restoring::begin;
 use crate::rollouts::queue::{Answer, Purpose, Turn};
+use crate::upgrades::nodes::Nodes;
 use crate::upgrades::surge::{Surge, SurgeAnswer};
 use crate::upgrades::{self, versions};
 
@@ -161,6 +163,11 @@ pub async fn observe(
     let restores_asked = begin::asked(&ctx.stores.restores.state(), &cluster);
     let upgrade = versions::wanted(&cluster);
     let room = upgrade.as_ref().map(|_| room(ctx, &objects, &ns));
+    let nodes = upgrade.as_ref().map(|_| {
+        let machines = ctx.stores.machines.state();
+        let is_its = |machine: &&Arc<Machine>| machine.spec.cluster_uid == uid;
+        Nodes::of(machines.iter().filter(is_its).map(|machine| &**machine))
+    });
     let upgrade_snapshot = upgrade.and_then(|upgrade| {
         let name = upgrades::snapshot::name(&upgrade, &cluster);
         let key = ObjectRef::new(&name).within(namespace);
@@ -197,6 +204,7 @@ pub async fn observe(
         preflight: None,
         upgrade_snapshot,
         room: room.unwrap_or_default(),
+        nodes: nodes.unwrap_or_default(),
         upgrade_calm: ctx.upgrade_calm,
         failures: BTreeMap::new(),
         backup: ctx.backups.of(&uid),
