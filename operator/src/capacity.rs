@@ -83,6 +83,12 @@ impl Capacity {
         answer
     }
 
+    /// Whether something fits that is no machine, for somebody who is not woken when the answer becomes another one.
+    #[must_use]
+    pub fn read(&self, needs: &Needs, namespace: &str) -> Answer {
+        decide::decide_by_what_is_kept(&self.lock().cache, needs, namespace)
+    }
+
     /// Forgets a pool that is gone, or has nothing to ask.
     pub fn forget(&self, pool: &ObjectRef<NodePool>) {
         self.lock().asked.remove(pool);

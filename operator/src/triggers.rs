@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
+use api::tenant_cluster::UpgradePhase;
 use api::{
     BackupTarget, Host, Machine, MachineAddresses, NodePool, Reason, Restore, Snapshot,
     TenantCluster, TenantClusterStatus, TenantQuota, names,
@@ -303,6 +304,7 @@ impl Triggers {
         let pool = ObjectRef::new(&machine.spec.pool_name).within(&namespace);
         let _ = self.changed_pools.send(pool);
         self.on_member(stores, machine, there);
+        self.on_node(stores, machine);
         if machine.spec.provider.static_.is_some() {
             let uid = machine.uid().unwrap_or_default();
             for host in stores.hosts.state() {
@@ -313,6 +315,19 @@ impl Triggers {
         }
         if !there {
             self.on_workers(stores, machine.namespace(), &machine.spec.cluster_name);
+        }
+    }
+
+    /// Nodes that are lost while an upgrade goes on end it.
+    fn on_node(&self, stores: &Stores, machine: &Machine) {
+        use UpgradePhase::{Finalizing, Rolling, Soaking};
+        let namespace = machine.namespace().unwrap_or_default();
+        let cluster = ObjectRef::new(&machine.spec.cluster_name).within(&namespace);
+        let found = stores.clusters.get(&cluster);
+        let status = found.as_ref().and_then(|found| found.status.as_ref());
+        let upgrade = status.and_then(|status| status.upgrade.as_ref());
+        if upgrade.is_some_and(|upgrade| matches!(upgrade.phase, Rolling | Soaking | Finalizing)) {
+            let _ = self.clusters.send(cluster);
         }
     }
 

@@ -6,7 +6,9 @@
 pub mod checks;
 pub mod failure;
 pub mod finding;
+pub mod nodes;
 pub mod snapshot;
+pub mod surge;
 pub mod versions;
 
 use std::time::Duration;

@@ -215,6 +215,8 @@ pub enum UpgradeFailureReason {
     ImagePullFailed,
     /// Since the new kube-apiservers run, stored objects cannot be read.
     StoredObjects,
+    /// For three minutes more than a tenth of the nodes that were Ready before have not been.
+    NodesLost,
 }
 
 /// What was found before an upgrade.

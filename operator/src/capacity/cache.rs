@@ -97,6 +97,11 @@ impl Cache {
         (self.nodes().count(), self.pods.len())
     }
 
+    /// Whether it is known which nodes have this label.
+    pub(super) fn keeps(&self, label: &str) -> bool {
+        self.asked.contains(label)
+    }
+
     /// The nodes that there are.
     pub(super) fn nodes(&self) -> impl Iterator<Item = (&Node, &Slot)> {
         let slots = self.slots.values();

@@ -116,11 +116,11 @@ impl Exhausted {
     }
 }
 
-fn cores(thousandths: i64) -> String {
+pub(crate) fn cores(thousandths: i64) -> String {
     format!("{}m", thousandths.max(0))
 }
 
-fn mebibytes(bytes: i64, up: bool) -> String {
+pub(crate) fn mebibytes(bytes: i64, up: bool) -> String {
     let (whole, rest) = (bytes.max(0) >> 20, bytes.max(0) & 0xF_FFFF);
     format!("{}Mi", whole + i64::from(up && rest > 0))
 }
@@ -161,6 +161,16 @@ pub fn decide(cache: &Cache, needs: &Needs, namespace: &str) -> Answer {
         left,
         places,
     })
+}
+
+/// As [`decide`], for something that may ask for any label: nobody knows which nodes have one that is not kept.
+#[must_use]
+pub fn decide_by_what_is_kept(cache: &Cache, needs: &Needs, namespace: &str) -> Answer {
+    let is_kept = needs.node_labels.keys().all(|label| cache.keeps(label));
+    match decide(cache, needs, namespace) {
+        Answer::NoRoom(_) if !is_kept => Answer::Unknown,
+        answer => answer,
+    }
 }
 
 fn exhausted(cache: &Cache, needs: &Needs, namespace: &str) -> Option<Exhausted> {

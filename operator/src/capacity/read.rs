@@ -149,7 +149,12 @@ pub fn taken(pod: &kinds::Pod) -> Option<(&str, Amount)> {
         .as_deref()
         .filter(|node| !node.is_empty());
     let node = node.filter(|_| !over)?;
-    let spec = &pod.spec;
+    Some((node, asked(&pod.spec)))
+}
+
+/// What a pod asks of a node, rounded up.
+#[must_use]
+pub fn asked(spec: &kinds::PodSpec) -> Amount {
     let of = |container: &Container| amount(&container.resources.requests);
     let mut running = Amount::default();
     let mut most = Amount::default();
@@ -172,7 +177,7 @@ pub fn taken(pod: &kinds::Pod) -> Option<(&str, Amount)> {
         // A pod as a whole cannot ask for it.
         storage: all.storage,
     };
-    Some((node, asked.plus(amount(&spec.overhead))))
+    asked.plus(amount(&spec.overhead))
 }
 
 fn amount(amounts: &Amounts) -> Amount {

@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use tenant_cp::version::WORKER_SKEW;
 
 use super::finding::{Check, Finding};
+use super::surge::SurgeAnswer;
 use super::versions::Wanted;
 use crate::tenant_session::etcd::answers::MemberStatus;
 use crate::tenant_session::preflight::answers::{Answer, Counted, Inside, Responder, Webhook};
@@ -43,6 +44,8 @@ pub struct Facts<'a> {
     pub certificates_ready: bool,
     /// What the tenant's API said.
     pub inside: &'a Inside,
+    /// Whether the management cluster has room for new pods, as far as that is known.
+    pub room: &'a [SurgeAnswer],
     /// Whether there are node pools, whose nodes are replaced afterwards.
     pub has_pools: bool,
 }
@@ -56,6 +59,7 @@ pub fn all(facts: &Facts<'_>, now: Timestamp) -> Vec<Finding> {
     etcd(facts, &mut found);
     certificates(facts, now, &mut found);
     kubelets(facts, &mut found);
+    found.extend(facts.room.iter().filter_map(SurgeAnswer::finding));
     found.extend(deprecated_apis(facts.wanted, facts.inside));
     found.extend(stored_objects(facts.inside));
     match &facts.inside.webhooks {

@@ -75,6 +75,13 @@ impl NewPods<'_> {
             .or_else(|| late().map(found(UpgradeFailureReason::DeadlineExceeded)))
     }
 
+    /// When the first of them was made; where there are none, since when they are waited for.
+    #[must_use]
+    pub fn begun(&self) -> Timestamp {
+        let made = self.pods.iter().filter_map(|pod| created(pod));
+        made.chain([self.since]).min().unwrap_or(self.since)
+    }
+
     /// When to look at them again, though nothing happens; none where they are all ready.
     #[must_use]
     pub fn again(&self, now: Timestamp) -> Option<Duration> {
@@ -124,9 +131,11 @@ impl NewPods<'_> {
 
 /// From when on a pod's image that is not there counts.
 fn image_deadline(pod: &Value) -> Option<Timestamp> {
-    let created = pod["metadata"]["creationTimestamp"].as_str()?;
-    let created: Timestamp = created.parse().ok()?;
-    created.checked_add(IMAGE_PATIENCE).ok()
+    created(pod)?.checked_add(IMAGE_PATIENCE).ok()
+}
+
+fn created(pod: &Value) -> Option<Timestamp> {
+    pod["metadata"]["creationTimestamp"].as_str()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -230,6 +239,19 @@ mod tests {
             failed.message,
             "0 of 2 new pods of the Deployment control-plane are ready, and for 15 minutes no other became so"
         );
+    }
+
+    #[test]
+    fn it_began_when_the_first_new_pod_was_made() {
+        assert_eq!(new_pods(&[]).begun(), at(0));
+        let pods = [pod(&json!([]))];
+        let found = new_pods(&pods);
+        assert_eq!(found.begun(), at(0));
+        let later = NewPods {
+            since: at(9),
+            ..found
+        };
+        assert_eq!(later.begun(), at(1), "the phase before was it, too");
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub enum Check {
     Kubelets,
     /// The tenant cluster is at rest.
     Rest,
+    /// The management cluster has room for the pod that is ready before an old one ends.
+    Room,
     /// There is a way back to what is stored now.
     Snapshot,
     /// What is stored can be read.
@@ -47,6 +49,7 @@ impl Check {
             Self::Etcd => "Etcd",
             Self::Kubelets => "Kubelets",
             Self::Rest => "Rest",
+            Self::Room => "Room",
             Self::Snapshot => "Snapshot",
             Self::StoredObjects => "StoredObjects",
             Self::Webhooks => "Webhooks",

@@ -46,6 +46,7 @@ fn found(members: &[Result<MemberStatus, &str>], inside: &Inside) -> Vec<Finding
         authorities: vec![("ca", "2036-11-21T12:00:00Z".parse().unwrap())],
         certificates_ready: true,
         inside,
+        room: &[],
         has_pools: true,
     };
     all(&facts, now())
@@ -105,6 +106,7 @@ fn member_that_was_not_asked_is_missing() {
         authorities: Vec::new(),
         certificates_ready: true,
         inside: &inside,
+        room: &[],
         has_pools: false,
     };
     let found = all(&facts, now());
@@ -226,6 +228,7 @@ fn authority_that_ends_soon_is_told_before_all_is_made_by_it() {
         authorities: vec![("ca", "2026-12-20T12:00:00Z".parse().unwrap())],
         certificates_ready: false,
         inside: &inside,
+        room: &[],
         has_pools: false,
     };
     let verdicts: Vec<_> = all(&facts, now())

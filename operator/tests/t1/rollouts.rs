@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use api::tenant_cluster::UpgradePhase;
 use api::{Snapshot, TenantCluster};
 use kit_objects::kinds;
@@ -12,9 +12,11 @@ use serde_json::{Value, json};
 use tenant_cp::Settings;
 use testkit::audit::AuditEntry;
 use testkit::fakes::kubelet::Mode;
+use testkit::fakes::tenant_api;
+use testkit::fixtures::wait_for;
 
 use crate::support::site::tenant_namespace;
-use crate::support::{Launch, Operator, Site};
+use crate::support::{Launch, Operator, PATIENCE, Site};
 
 const ALL: [&str; 3] = ["first", "second", "third"];
 
@@ -153,6 +155,27 @@ async fn version_of_a_running_tenant_cluster_changes_and_can_be_set_back() -> Re
     Ok(())
 }
 
+/// Waits until the upgrade to 1.35.5 has begun, plays the API that its new pods serve, and waits until it is over. Played
+/// before, it would be what pods of the version before seem to serve.
+async fn ends_well(site: &Site, operator: &Operator) -> Result<()> {
+    let begun = site.wait("demo", |cluster| is(cluster, UpgradePhase::Rolling));
+    let namespace = tenant_namespace(&begun.await?);
+    let serves = tenant_api::Mode::Claims("v1.35.5");
+    ensure!(site.tenants.set(&namespace, serves), "it has no server");
+    // Nobody tells the operator that another one answers, where all pods are new already.
+    operator.settle(site, "demo").await?;
+    let is_over = |cluster: &TenantCluster| {
+        let status = cluster.status.as_ref();
+        status.is_some_and(|s| s.version.as_deref() == Some("1.35.5") && s.upgrade.is_none())
+    };
+    site.wait("demo", is_over).await.map(drop)
+}
+
+fn is(cluster: &TenantCluster, phase: UpgradePhase) -> bool {
+    let told = cluster.status.as_ref().and_then(|s| s.upgrade.as_ref());
+    told.is_some_and(|told| told.phase == phase)
+}
+
 /// A pod of the newest template of the control plane, beside those that serve, that ended three times.
 async fn crashing_pod(site: &Site, namespace: &str) -> Result<()> {
     let deployments = site.objects(kinds::DEPLOYMENT, namespace);
@@ -204,10 +227,6 @@ async fn upgrade_whose_new_pod_ends_again_and_again_is_taken_back_and_not_tried_
     let before = template().await?;
     let upgrade = json!({ "guard": "Warn" });
     let asked = json!({ "spec": { "version": "1.35.5", "upgrade": upgrade } });
-    let is = |cluster: &TenantCluster, phase: UpgradePhase| {
-        let told = cluster.status.as_ref().and_then(|s| s.upgrade.as_ref());
-        told.is_some_and(|told| told.phase == phase)
-    };
 
     // Old pods stay, and the new one does not work.
     site.kubelet.set(Mode::Paused);
@@ -251,11 +270,7 @@ async fn upgrade_whose_new_pod_ends_again_and_again_is_taken_back_and_not_tried_
     ensure!(template().await? == before, "it was begun again");
     let again = json!({ "spec": { "upgrade": { "retry": 1 } } });
     site.change("demo", &again).await?;
-    site.wait("demo", |cluster| {
-        let version = cluster.status.as_ref().and_then(|s| s.version.as_deref());
-        version == Some("1.35.5")
-    })
-    .await?;
+    ends_well(&site, &operator).await?;
     operator.stop_and_settle(&site, "demo").await
 }
 
@@ -271,14 +286,23 @@ async fn upgrade_begins_once_the_snapshot_that_the_operator_makes_was_read_again
     let cluster = site.wait_ready("demo").await?;
     let asked = json!({ "spec": { "version": "1.35.5", "upgrade": { "guard": "Warn" } } });
     site.change("demo", &asked).await?;
-    let told = |cluster: &TenantCluster| cluster.status.clone().and_then(|status| status.upgrade);
-    site.wait("demo", |cluster| {
-        told(cluster).is_some_and(|told| told.phase == UpgradePhase::Snapshotting)
-    })
-    .await?;
+    site.wait("demo", |cluster| is(cluster, UpgradePhase::Snapshotting))
+        .await?;
     let name = "demo-1.35.4-1.35.5-0";
     let snapshots: Api<Snapshot> = Api::namespaced(site.admin.clone(), &site.users);
-    let made = snapshots.get(name).await?;
+    // Its controller says first that nobody answers: written meanwhile, that would replace what is written here.
+    let is_looked_at = |snapshot: &Snapshot| {
+        let status = snapshot.status.as_ref();
+        status.is_some_and(|status| !status.conditions.is_empty())
+    };
+    let made = wait_for(
+        &snapshots,
+        name,
+        |found| found.is_some_and(is_looked_at),
+        PATIENCE,
+    )
+    .await?;
+    let made = made.context("invariant: it was just seen")?;
     let owner = made.metadata.owner_references.iter().flatten().next();
     ensure!(owner.map(|owner| &owner.uid) == cluster.metadata.uid.as_ref());
     ensure!(made.spec.keep_until.is_some() && made.spec.cluster_name == "demo");
@@ -299,10 +323,6 @@ async fn upgrade_begins_once_the_snapshot_that_the_operator_makes_was_read_again
     snapshots
         .patch_status(name, &params, &Patch::Merge(status))
         .await?;
-    site.wait("demo", |cluster| {
-        let version = cluster.status.as_ref().and_then(|s| s.version.as_deref());
-        version == Some("1.35.5")
-    })
-    .await?;
+    ends_well(&site, &operator).await?;
     operator.stop_and_settle(&site, "demo").await
 }

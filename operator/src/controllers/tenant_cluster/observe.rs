@@ -4,9 +4,10 @@
 //! a namespace may go) cannot be undone.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use api::TenantCluster;
+use api::{Machine, TenantCluster};
 use base64::Engine as _;
 use futures::future::try_join_all;
 use jiff::Timestamp;
@@ -31,6 +32,8 @@ use crate::context::Context;
 use crate::parts::PARTS;
 use crate::restoring::begin;
 use crate::rollouts::queue::{Answer, Purpose, Turn};
+use crate::upgrades::nodes::Nodes;
+use crate::upgrades::surge::{Surge, SurgeAnswer};
 use crate::upgrades::{self, versions};
 
 mod restore;
@@ -159,6 +162,12 @@ pub async fn observe(
     };
     let restores_asked = begin::asked(&ctx.stores.restores.state(), &cluster);
     let upgrade = versions::wanted(&cluster);
+    let room = upgrade.as_ref().map(|_| room(ctx, &objects, &ns));
+    let nodes = upgrade.as_ref().map(|_| {
+        let machines = ctx.stores.machines.state();
+        let is_its = |machine: &&Arc<Machine>| machine.spec.cluster_uid == uid;
+        Nodes::of(machines.iter().filter(is_its).map(|machine| &**machine))
+    });
     let upgrade_snapshot = upgrade.and_then(|upgrade| {
         let name = upgrades::snapshot::name(&upgrade, &cluster);
         let key = ObjectRef::new(&name).within(namespace);
@@ -194,6 +203,8 @@ pub async fn observe(
         etcd_patience: ctx.etcd_patience,
         preflight: None,
         upgrade_snapshot,
+        room: room.unwrap_or_default(),
+        nodes: nodes.unwrap_or_default(),
         upgrade_calm: ctx.upgrade_calm,
         failures: BTreeMap::new(),
         backup: ctx.backups.of(&uid),
@@ -205,6 +216,24 @@ pub async fn observe(
         observed.start = ask_for_start(ctx, &observed, now);
     }
     Ok(Some(observed))
+}
+
+/// Whether there is room for one pod more of each Deployment that an upgrade replaces pods of.
+fn room(ctx: &Context, objects: &BTreeMap<Key, Value>, ns: &str) -> Vec<SurgeAnswer> {
+    let of = |component: &'static str| {
+        let live = objects.get(&Key::new("Deployment", ns, component))?;
+        let surge = Surge::of(live)?;
+        let answer = ctx.capacity.read(&surge.needs, ns);
+        Some(SurgeAnswer {
+            component,
+            surge,
+            answer,
+        })
+    };
+    [names::CONTROL_PLANE, names::CONTROLLERS]
+        .into_iter()
+        .filter_map(of)
+        .collect()
 }
 
 /// What of addons no list shows, by kind, namespace and name: bindings, that in the user's namespace

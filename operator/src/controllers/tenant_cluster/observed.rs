@@ -32,6 +32,8 @@ use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{DataHash, ListedMember, MemberStatus};
 use crate::tenant_session::largest::Size;
 use crate::tenant_session::preflight::answers::Inside;
+use crate::upgrades::nodes::Nodes;
+use crate::upgrades::surge::SurgeAnswer;
 use component_pods::ComponentPod;
 use restore::RestoreSeen;
 
@@ -95,6 +97,11 @@ pub struct Observed {
     pub preflight: Option<Inside>,
     /// The Snapshot before an upgrade that is wanted, as last seen or just made; none where there is none.
     pub upgrade_snapshot: Option<Arc<Snapshot>>,
+    /// Whether the management cluster has room for one pod more of what an upgrade that is wanted replaces; empty where
+    /// none is.
+    pub room: Vec<SurgeAnswer>,
+    /// Nodes of its Machines; none where no upgrade is wanted.
+    pub nodes: Nodes,
     /// How long it has to be Ready before an upgrade begins.
     pub upgrade_calm: Duration,
     /// Parts that could not be carried out in this reconcile, and are not tried again in it.

@@ -8,6 +8,7 @@ use super::rollouts::{apiserver, ask_for};
 use super::upgrades::{ask_for_a_minor, controllers, emulates, later, status};
 use super::*;
 use crate::tenant_session::preflight::answers::{Counted, Inside};
+use crate::upgrades::nodes::Nodes;
 
 /// A container that ended three times, and says why.
 pub(super) fn crashes() -> Value {
@@ -221,6 +222,35 @@ fn image_that_is_not_there_takes_the_upgrade_back_after_some_tries() {
     is_rolled_back(&world);
     let failure = status(&world).unwrap().failure.unwrap();
     assert_eq!(failure.reason, UpgradeFailureReason::ImagePullFailed);
+}
+
+#[test]
+fn upgrade_during_which_nodes_are_lost_goes_back() {
+    let whole = ready(minimal());
+    let mut world = whole.clone();
+    ask_for_a_minor(&mut world);
+    world.settle();
+    assert_eq!(status(&world).unwrap().phase, UpgradePhase::Soaking);
+    let (before, now) = (world.now - jiff::SignedDuration::from_mins(9), world.now);
+    let lost = |since| Nodes {
+        ready: 8,
+        lost: ["a", "b"].map(|name| (name.to_owned(), since)).into(),
+    };
+    world.nodes = lost(before);
+    later(&mut world, 4);
+    world.settle();
+    assert_eq!(
+        status(&world).unwrap().failure,
+        None,
+        "they were away before"
+    );
+    world.nodes = lost(now);
+    world.settle();
+    is_rolled_back(&world);
+    assert_eq!(template(&world), template(&whole));
+    let failure = status(&world).unwrap().failure.unwrap();
+    assert_eq!(failure.reason, UpgradeFailureReason::NodesLost);
+    assert_eq!(failure.phase, UpgradePhase::Soaking);
 }
 
 #[test]

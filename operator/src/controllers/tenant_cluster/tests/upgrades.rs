@@ -6,8 +6,11 @@ use api::tenant_cluster::{UpgradeGuard, UpgradePhase, UpgradeStatus};
 
 use super::rollouts::{apiserver, ask_for};
 use super::*;
+use crate::capacity::decide::{Answer, Shortage};
+use crate::capacity::read::Amount;
 use crate::tenant_session::preflight::answers::{Counted, Deprecated, Inside, Responder, Webhook};
 use crate::tenant_session::preflight::names::Names;
+use crate::upgrades::surge::{Surge, SurgeAnswer};
 
 pub(super) fn status(world: &World) -> Option<UpgradeStatus> {
     world.cluster.status.as_ref()?.upgrade.clone()
@@ -140,6 +143,42 @@ fn silent_api_blocks_an_upgrade_until_its_user_says_otherwise() {
         apiserver(&world).ends_with(":v1.35.5"),
         "another version may be what mends it"
     );
+}
+
+#[test]
+fn upgrade_begins_once_there_is_room_for_the_pod_that_is_ready_before_an_old_one_ends() {
+    let room = |world: &World, answer: Answer| {
+        let live = &world.objects[&Key::new("Deployment", NS, "control-plane")];
+        vec![SurgeAnswer {
+            component: "control-plane",
+            surge: Surge::of(live).unwrap(),
+            answer,
+        }]
+    };
+    let mut world = ready(minimal());
+    let none = Answer::NoRoom(Shortage {
+        needs: Amount::default(),
+        labels: Vec::new(),
+        left: Some(Amount::default()),
+        places: true,
+    });
+    world.room = room(&world, none);
+    ask_for(&mut world, "1.36.3");
+    world.settle();
+    assert!(apiserver(&world).ends_with(":v1.35.4"));
+    assert_eq!(checks(&world), ["Room"]);
+    assert_eq!(world.condition("Progressing").1, "UpgradeBlocked");
+    assert_eq!(world.condition("Ready").0, "True");
+    let writes = world.writes;
+    world.settle();
+    assert_eq!(world.writes, writes, "nothing is written while it waits");
+    // Nodes are not to be seen any more: that is no reason to wait.
+    for answer in [Answer::Fits, Answer::Unknown] {
+        let mut world = world.clone();
+        world.room = room(&world, answer);
+        world.settle();
+        assert!(apiserver(&world).ends_with(":v1.36.3"));
+    }
 }
 
 #[test]

@@ -31,6 +31,8 @@ use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
 use crate::tenant_session::largest::Size;
 use crate::tenant_session::preflight::answers::Inside;
+use crate::upgrades::nodes::Nodes;
+use crate::upgrades::surge::SurgeAnswer;
 use crate::upgrades::{snapshot, versions};
 
 mod controllers;
@@ -153,6 +155,10 @@ pub(super) struct World {
     pub(super) restore: Option<Play>,
     /// What its API says of an upgrade.
     pub(super) preflight: Inside,
+    /// Nodes of its Machines.
+    pub(super) nodes: Nodes,
+    /// Whether there is room for one pod more of what an upgrade replaces.
+    pub(super) room: Vec<SurgeAnswer>,
     /// Snapshots that were asked for, by name.
     pub(super) snapshots: BTreeMap<String, Arc<Snapshot>>,
     /// How many servers were asked of it, each time.
@@ -204,6 +210,8 @@ impl World {
             wanted: BTreeSet::new(),
             restore: None,
             preflight: Inside::empty(),
+            room: Vec::new(),
+            nodes: Nodes::default(),
             snapshots: BTreeMap::new(),
             asked: Vec::new(),
             calm: std::time::Duration::ZERO,
@@ -269,6 +277,8 @@ impl World {
             etcd_patience: Patience::default(),
             preflight: None,
             upgrade_snapshot: self.see_snapshot(),
+            room: self.room.clone(),
+            nodes: self.nodes.clone(),
             upgrade_calm: self.calm,
             failures: BTreeMap::new(),
             backup: None,

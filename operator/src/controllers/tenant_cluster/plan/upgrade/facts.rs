@@ -80,6 +80,7 @@ pub(super) fn findings(
         authorities: authorities.collect(),
         certificates_ready: is_true(observed, ConditionType::CertificatesReady),
         inside,
+        room: &observed.room,
         has_pools: observed.workers,
     };
     checks::all(&facts, now)

@@ -1,6 +1,6 @@
 //! Whether an upgrade that has begun fails.
 //!
-//! Invariant: computed from the pods that run and from when their phase was first seen; where pods are not known
+//! Invariant: computed from the pods that run, from Machines, and from when their phase was first seen; where pods are not known
 //! nothing has failed.
 
 use std::time::Duration;
@@ -39,10 +39,15 @@ impl Watched {
     ) -> Self {
         let since = since(phase, wanted, observed).unwrap_or(now);
         let components = new_pods(valid, observed, settings, since);
+        let nodes = &observed.nodes;
+        let begun = components.iter().map(NewPods::begun).min();
+        let begun = begun.unwrap_or(since);
+        let failed = components.iter().find_map(|pods| pods.failed(now));
+        let again = components.iter().filter_map(|pods| pods.again(now));
         Self {
             phase,
-            failed: components.iter().find_map(|pods| pods.failed(now)),
-            again: components.iter().filter_map(|pods| pods.again(now)).min(),
+            failed: failed.or_else(|| nodes.failed(begun, now)),
+            again: again.chain(nodes.again(begun, now)).min(),
         }
     }
 
