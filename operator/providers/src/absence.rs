@@ -20,6 +20,10 @@ pub enum Proof {
     Terminated,
     /// Two complete looks did not find it, long enough after it was asked for.
     Missed,
+    /// It was not seen since it was asked for, if it was, and is not found. It may appear; asking for it again, under
+    /// the key that is its own, makes no second. Of a Machine that is wanted, then it is asked for again and nothing
+    /// else follows, and of one that nothing was ever asked for.
+    NotSeenYet,
     /// It may be there, and it may run. Its inventory keeps it from everybody until it is proven that nothing of this
     /// Machine is left on it, so nobody has to wait for that. Only of a Machine that goes.
     Quarantined,

@@ -6,6 +6,7 @@ use api::Reason;
 use kit_client::errors::{Class, Classify};
 
 use crate::fault::FaultKind;
+use crate::refused::Refused;
 
 /// Why a provider could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +47,9 @@ pub enum Error {
         /// "Kind namespace/name".
         object: String,
     },
+    /// A cloud did not do it.
+    #[error(transparent)]
+    Refused(Box<Refused>),
     /// The API server or the provider's own webhook refused, or was not reached.
     #[error("could not {verb} {object}")]
     Request {
@@ -67,6 +71,7 @@ impl Classify for Error {
             Self::NoRequest => Class::Bug,
             // Others give one back.
             Self::NoneLeft(_) => Class::Transient,
+            Self::Refused(refused) => refused.class(),
             Self::Request { source, .. } => source.class(),
         }
     }
@@ -85,6 +90,7 @@ impl Error {
             Self::NotInstalled(_) => FaultKind::Unavailable,
             Self::Taken { .. } => FaultKind::Taken,
             Self::NoneLeft(_) => FaultKind::Capacity { again: None },
+            Self::Refused(refused) => refused.kind,
             Self::Request { source, .. } => FaultKind::of_kube(source),
         }
     }
@@ -98,9 +104,20 @@ impl Error {
             Self::NotInstalled(_) => Reason::ProviderNotInstalled,
             Self::Taken { .. } => Reason::NameTaken,
             Self::NoneLeft(_) => Reason::NoneLeft,
+            Self::Refused(refused) => match refused.kind {
+                FaultKind::Taken => Reason::NameTaken,
+                FaultKind::Capacity { .. } => Reason::NoneLeft,
+                _ => Reason::ProviderFailed,
+            },
             Self::NotSupported { .. } | Self::NoRequest | Self::Request { .. } => {
                 Reason::ProviderFailed
             }
         }
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(Box::new(refused))
     }
 }

@@ -10,6 +10,7 @@
 //! | [`offering`] | what can be had, and what it takes |
 //! | [`description`] | what is there of a machine |
 //! | [`fault`] | what went wrong, by kind |
+//! | [`refused`] | what a cloud said to that |
 //!
 //! Invariant: everything that a provider makes carries the UID of its Machine, so each call can be repeated after
 //! a crash, and nothing of somebody else is ever taken for a machine's. What is decided is a pure function; only
@@ -33,6 +34,7 @@ mod error;
 pub mod fault;
 pub mod offering;
 pub mod presence;
+pub mod refused;
 
 pub use absence::Proof;
 pub use capabilities::Capabilities;
@@ -42,6 +44,7 @@ pub use error::Error;
 pub use fault::FaultKind;
 pub use offering::{Needs, Offering};
 pub use presence::{Inventory, Presence, Scope};
+pub use refused::Refused;
 
 /// What a call gives, later.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;

@@ -19,7 +19,7 @@ struct Rule {
 
 /// docs/architecture.md, "Directions". Nobody is allowed to use `autoscaler`, `ccm`, `cli`, `csi-proxy`,
 /// `etcd-agent`, `link-node`, `operator`, `lab-agent`, `bench`, `conformance`, `drill` and `xtask`, which are programs,
-/// and only tests use `testkit`.
+/// and only tests use `testkit` and `fake-clouds`.
 const RULES: &[Rule] = &[
     Rule {
         name: "api",
@@ -59,6 +59,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "providers",
         uses: &["api", "kit-client"],
+        pure: false,
+    },
+    Rule {
+        name: "provider-hetzner",
+        uses: &["api", "kit-client", "providers"],
         pure: false,
     },
     Rule {
@@ -150,6 +155,11 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "worker-init",
+        uses: &[],
+        pure: false,
+    },
+    Rule {
+        name: "fake-clouds",
         uses: &[],
         pure: false,
     },

@@ -1,0 +1,14 @@
+//! Lives of machines in a fake of the Hetzner Cloud, with everything that can go wrong.
+//!
+//! Invariant: what is asserted of servers is read from the fake's journal, and never from what the client believes.
+
+// Helpers of tests, not only the tests themselves.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+mod behaviour;
+mod credentials;
+mod faults;
+mod life;
+mod limits;
+mod lists;
+mod sweeping;
