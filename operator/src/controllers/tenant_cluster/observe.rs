@@ -33,6 +33,7 @@ use crate::restoring::begin;
 use crate::rollouts::queue::{Answer, Purpose, Turn};
 use crate::upgrades::{self, versions};
 
+mod hibernation;
 mod restore;
 
 /// A binding takes a moment until the API server's authorizer knows it.
@@ -137,6 +138,13 @@ pub async fn observe(
         }
         false => None,
     };
+    let hibernation = match readable && !deleting {
+        true => {
+            let seen = hibernation::read(ctx, &cluster, &ns, &mut objects).await;
+            seen.map_err(|unread| read(unread.kind, &unread.name, *unread.source))?
+        }
+        false => None,
+    };
     let workers = !deleting && ctx.stores.has_workers(&cluster);
     let material = material(&objects);
     let others = ctx.stores.others(&uid);
@@ -199,6 +207,7 @@ pub async fn observe(
         backup: ctx.backups.of(&uid),
         overlay,
         restore,
+        hibernation,
         budget: ctx.budget(),
     };
     if !deleting && !observed.cluster.spec.paused {
