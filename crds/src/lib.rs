@@ -4,6 +4,7 @@
 //! under `generated/` is derived from it by `cargo xtask crds` and compared by
 //! `cargo xtask crds --check`.
 
+pub mod activator;
 #[allow(unreachable_pub)] // as below
 pub mod backup_target;
 pub mod condition;

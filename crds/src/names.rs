@@ -39,6 +39,20 @@ pub const LABEL_ADDON: &str = "covey.dev/addon";
 pub const COMPONENT_TENANT_NAMESPACE: &str = "tenant-namespace";
 /// Annotation on a tenant namespace: when it was found that its TenantCluster is gone (RFC 3339).
 pub const ANNOTATION_ORPHANED_SINCE: &str = "covey.dev/orphaned-since";
+/// Value of [`LABEL_COMPONENT`] on pods of the activator, in the operator's namespace.
+pub const COMPONENT_ACTIVATOR: &str = "activator";
+/// ConfigMap in the operator's namespace: at which port the activator waits for which tenant cluster that sleeps
+/// ([`crate::activator`]).
+pub const SLEEPERS: &str = "covey-sleepers";
+/// Annotation on a Lease of [`wake_lease`]: when requests woke the tenant cluster in the last hour, RFC 3339, by commas.
+pub const ANNOTATION_WAKES: &str = "covey.dev/wakes";
+
+/// Lease in the operator's namespace by which the activator asks to wake the tenant cluster of this UID.
+#[must_use]
+pub fn wake_lease(uid: &str) -> String {
+    format!("wake-{uid}")
+}
+
 /// Finalizer on a TenantCluster: removed once its tenant namespace is gone.
 pub const FINALIZER: &str = "covey.dev/tenant-cluster";
 

@@ -15,6 +15,7 @@ mod authentication;
 mod authorization;
 mod backup;
 mod etcd;
+mod hibernation;
 mod nodes;
 mod pod_metadata;
 mod pod_security;
@@ -35,6 +36,7 @@ pub use authentication::{Authentication, Issuer};
 pub use authorization::{Authorization, AuthorizationWebhook};
 pub use backup::{Backup, BackupStatus, OnVolumeLoss, RestoreProgress, RestoreTest, Retention};
 pub use etcd::{Bootstrap, Etcd, Storage};
+pub use hibernation::{Hibernation, HibernationPhase, HibernationStatus, HibernationWake};
 pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;
 pub use pod_security::{PodSecurity, PodSecurityLevel};
@@ -95,6 +97,11 @@ pub struct TenantClusterSpec {
     /// is says `status.rotation`. Default: all stay as they are. Example: `{"usersCA": {"generation": 2}}`.
     #[serde(default, skip_serializing_if = "Rotation::is_default")]
     pub rotation: Rotation,
+
+    /// Whether it sleeps: nothing of it runs, and its data, keys and addresses stay. Default: it is awake.
+    /// Example: `{"enabled": true}`.
+    #[serde(default, skip_serializing_if = "Hibernation::is_default")]
+    pub hibernation: Hibernation,
 
     /// The control plane: kube-apiserver, kube-controller-manager and kube-scheduler.
     /// Default: one pod of each kind, reachable inside the management cluster.

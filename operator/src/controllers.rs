@@ -130,6 +130,11 @@ fn tenant_clusters(
             &context.settings,
         )
         .boxed(),
+        watches::wakes::asked(
+            &context.client,
+            &context.settings.operator_namespace,
+            &context.stores.clusters,
+        ),
         all_of(context, clusters_read, |context| &context.stores.clusters),
     ];
     Controller::for_stream(futures::stream::pending(), context.stores.clusters.clone())
@@ -158,6 +163,8 @@ fn urgency(cluster: &TenantCluster) -> Urgency {
     match cluster.metadata.deletion_timestamp {
         Some(_) => Urgency::Goes,
         None if !has_been_ready || seen != cluster.metadata.generation => Urgency::Awaited,
+        // A client may wait that woke it.
+        None if status.is_some_and(|s| s.hibernation.is_some()) => Urgency::Awaited,
         None => Urgency::Ordinary,
     }
 }

@@ -41,6 +41,7 @@ pub mod creations;
 pub mod etcd_disks;
 pub mod etcd_replacement;
 pub mod etcd_space;
+pub mod hibernation;
 pub mod host_sessions;
 pub mod kubevirt_release;
 pub mod manager;

@@ -7,6 +7,7 @@
 
 use std::slice::from_ref;
 
+use api::names::SLEEPERS;
 use api::storage::Hotplug;
 use kit_objects::kinds;
 use kit_objects::rbac::Rule;
@@ -244,6 +245,13 @@ fn control_plane() -> Vec<Rule> {
         Rule::new(&["batch"], &["jobs"], &["create", "delete", "list"]),
         Rule::new(&["networking.k8s.io"], &["networkpolicies"], APPLY),
         Rule::new(&["policy"], &["poddisruptionbudgets"], APPLY),
+        // What leads to the activator while it sleeps.
+        Rule::new(
+            &["discovery.k8s.io"],
+            &["endpointslices"],
+            &["create", "delete", "get", "patch"],
+        )
+        .named(&[tenant_cp::names::ACTIVATOR_SLICE]),
     ]
 }
 
@@ -270,6 +278,11 @@ pub fn user_namespace() -> Vec<Rule> {
 #[must_use]
 pub fn system_namespace() -> Vec<Rule> {
     let mut rules = kit::lease::RULES.to_vec();
+    // At which port the activator waits for which tenant cluster. "create" cannot be limited by name.
+    rules.push(Rule::new(&[""], &["configmaps"], &["create"]));
+    rules.push(Rule::new(&[""], &["configmaps"], &["get", "patch"]).named(&[SLEEPERS]));
+    // By which requests wake tenant clusters that sleep.
+    rules.push(Rule::new(&["coordination.k8s.io"], &["leases"], WATCH));
     rules.push(Rule::new(&[""], &["secrets"], &["create"]));
     rules.push(
         Rule::new(&[""], &["secrets"], &["list", "patch", "watch"]).named(&[certificate::NAME]),

@@ -19,6 +19,7 @@ use provider_static::life::choose::is_of;
 use tenant_cp::network;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
+use crate::hibernation;
 use crate::orphans::TenantNamespace;
 use crate::stores::Stores;
 
@@ -394,6 +395,8 @@ struct Facts {
     backup: bool,
     /// UID of the Restore that holds it, and whether that is about to be over.
     restore: Option<(String, bool, bool)>,
+    /// Whether its pools have no machines because it sleeps, and its backup no pod.
+    sleeps: (bool, bool),
 }
 
 impl Facts {
@@ -416,6 +419,10 @@ impl Facts {
                     let is_given_up = restore.given_up.is_some();
                     (restore.uid.clone(), restore.prepared, is_given_up)
                 }),
+            sleeps: (
+                hibernation::holds_machines(cluster),
+                hibernation::holds_backup(cluster),
+            ),
         }
     }
 

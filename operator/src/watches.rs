@@ -2,6 +2,7 @@
 //!
 //! | Module | What it watches |
 //! |---|---|
+//! | [`wakes`] | by which requests wake tenant clusters that sleep, in the operator's own namespace |
 //! | [`backup_checks`] | what checks BackupTargets, in the operator's own namespace |
 //! | [`kept`] | all objects of some kinds, for who keeps a little of each |
 //! | [`owned`] | everything that was applied for TenantClusters |
@@ -16,3 +17,4 @@ pub mod kept;
 pub mod owned;
 pub mod secrets;
 pub mod virtual_machines;
+pub mod wakes;

@@ -4,6 +4,8 @@
 
 /// Deployment, Service, ServiceAccount and component label of the control plane.
 pub const CONTROL_PLANE: &str = "control-plane";
+/// EndpointSlice of the Service [`CONTROL_PLANE`] that leads to the activator while it sleeps.
+pub const ACTIVATOR_SLICE: &str = "control-plane-activator";
 /// Deployment, ServiceAccount and component label of the kube-controller-manager and the kube-scheduler.
 pub const CONTROLLERS: &str = "controllers";
 /// StatefulSet, ServiceAccount, Secret and component label of etcd.

@@ -84,6 +84,12 @@ with_backups! {
         Rotating: Waiting, "Nothing. If it stays: `status.rotation` says what it waits for.";
         /// Nothing but the wanted generation of an authority is believed any more.
         Rotated: Fine, "";
+        /// It is put to sleep: machines are drained and deleted, then what runs ends, one after the other.
+        FallingAsleep: Waiting, "If it stays: the message says what is left. Set `spec.hibernation.enabled` to false to keep it awake.", since "0.2.0";
+        /// It sleeps, as `spec.hibernation` asks for: nothing of it runs, and its data, keys and addresses stay.
+        Hibernated: Fine, "", since "0.2.0";
+        /// It wakes: what ran before starts.
+        Waking: Waiting, "Nothing; it takes seconds, and machines minutes.", since "0.2.0";
         /// New pods of the control plane are not ready after ten minutes; the old ones serve on.
         /// Cause: An image that cannot be pulled, a flag that the new version does not know, or no room for one pod more.
         RolloutStuck: Person, "Mend what the pods say, or set `spec.version` or the flags back.";

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::backup::{BackupStatus, RestoreProgress};
+use super::hibernation::HibernationStatus;
 use super::rotation::RotationStatus;
 use super::upgrade::UpgradeStatus;
 use crate::condition::{ConditionStatus, ConditionType};
@@ -56,6 +57,11 @@ pub struct TenantClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub rotation: Vec<RotationStatus>,
+
+    /// How far sleep is. Absent where it is awake and `spec.hibernation.enabled` is false.
+    /// Example: `{"phase": "Asleep", "since": "2027-01-31T12:00:00Z", "drained": true, "quiet": true}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hibernation: Option<HibernationStatus>,
 
     /// Where the API answers. Absent until a load balancer gave an address; one that was lost stays
     /// here, and the condition `EndpointReady` says so.

@@ -27,6 +27,7 @@ pub mod report;
 mod tests;
 
 use crate::context::Context;
+use crate::hibernation;
 use crate::state;
 use observed::{Failure, Observed};
 use part_name::PartName;
@@ -124,6 +125,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
         return Ok(None);
     };
     watch_secrets(ctx, &observed);
+    leave_alone(ctx, &observed);
     let settings = ctx.reserved_ranges.settings();
     let mut steps = Steps::default();
     for _ in 0..MAX_STEPS {
@@ -184,6 +186,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             // What was just made may not have been seen yet.
             observed.upgrade_snapshot = observed.upgrade_snapshot.or(before.upgrade_snapshot);
             watch_secrets(ctx, &observed);
+            leave_alone(ctx, &observed);
         }
     }
     Err(Error::Endless)
@@ -272,6 +275,17 @@ fn on_ready(ctx: &Context, observed: &Observed) {
         ctx.cluster_state
             .metrics
             .ready_after(Duration::try_from(elapsed).unwrap_or_default());
+    }
+}
+
+/// Whoever asks one that sleeps would wake it, or asks for nothing: what was begun at its API and etcd ends.
+fn leave_alone(ctx: &Context, observed: &Observed) {
+    if hibernation::is_left_alone(&observed.cluster) {
+        let uid = uid(observed);
+        ctx.tenants.forget(&uid);
+        ctx.startup_probes.forget(&uid);
+        ctx.recovery_probes.forget(&uid);
+        ctx.etcd_looks.forget(&uid);
     }
 }
 

@@ -28,6 +28,7 @@ mod etcd_space;
 mod etcd_volume_loss;
 mod faults;
 mod features;
+mod hibernation;
 mod hostile;
 mod hosts;
 mod identity;

@@ -45,7 +45,7 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 12] = [
+const UNSEEN: [(Where, &str, &str, &str); 19] = [
     (
         Where::Cluster,
         "get",
@@ -89,6 +89,38 @@ const UNSEEN: [(Where, &str, &str, &str); 12] = [
         "delete",
         "batch/jobs",
         "asked for where that is given up while Jobs build: see `etcd_restore`",
+    ),
+    (
+        Where::SystemNamespace,
+        "create",
+        "configmaps",
+        "asked for where a tenant cluster sleeps: see `hibernation`, which does it as this user",
+    ),
+    (Where::SystemNamespace, "get", "configmaps", "as above"),
+    (Where::SystemNamespace, "patch", "configmaps", "as above"),
+    (
+        Where::TenantNamespace,
+        "create",
+        "discovery.k8s.io/endpointslices",
+        "as above",
+    ),
+    (
+        Where::TenantNamespace,
+        "delete",
+        "discovery.k8s.io/endpointslices",
+        "as above",
+    ),
+    (
+        Where::TenantNamespace,
+        "get",
+        "discovery.k8s.io/endpointslices",
+        "as above",
+    ),
+    (
+        Where::TenantNamespace,
+        "patch",
+        "discovery.k8s.io/endpointslices",
+        "as above",
     ),
     (
         Where::Cluster,

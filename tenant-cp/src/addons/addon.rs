@@ -151,6 +151,12 @@ pub trait Addon: Debug + Send + Sync {
         &[]
     }
 
+    /// Deployments of the tenant namespace that have machines made or deleted: they end before machines do when the tenant
+    /// cluster is put to sleep. Default: none.
+    fn deployments_that_size_pools(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// ClusterRoles of the chart that its accounts are bound to, one at most. Default: none.
     fn cluster_roles(&self) -> &'static [&'static str] {
         &[]

@@ -115,6 +115,10 @@ impl Addon for Autoscaler {
         &[STOCK]
     }
 
+    fn deployments_that_size_pools(&self) -> &'static [&'static str] {
+        &[NAME, STOCK]
+    }
+
     fn cluster_roles(&self) -> &'static [&'static str] {
         &[CLUSTER_ROLE]
     }

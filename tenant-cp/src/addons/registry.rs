@@ -49,6 +49,13 @@ pub fn needs_the_api(deployment: &str) -> bool {
     all.any(|addon| addon.deployments_that_need_the_api().contains(&deployment))
 }
 
+/// Whether a Deployment of the tenant namespace is an addon's that has machines made or deleted.
+#[must_use]
+pub fn sizes_pools(deployment: &str) -> bool {
+    let mut all = ALL.iter();
+    all.any(|addon| addon.deployments_that_size_pools().contains(&deployment))
+}
+
 /// The objects of the addons that are wanted; none while there is no endpoint.
 pub(crate) fn objects(
     v: &Validated,

@@ -6,9 +6,13 @@
 //! Invariant: only `control-plane` waits for readiness; etcd's Services must not, because members
 //! become ready through them, nor must konnectivity's, which makes pods ready to serve.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use api::tenant_cluster::EndpointType;
 use k8s_openapi::{
     api::core::v1::{Service, ServicePort, ServiceSpec},
+    api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice},
     apimachinery::pkg::util::intstr::IntOrString,
 };
 use kit_objects::object::Object;
@@ -17,6 +21,11 @@ use crate::meta::{meta, selector};
 use crate::names;
 use crate::text::is_ours;
 use crate::validate::validated::Validated;
+
+/// Label of a slice: its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// Label of a slice: who cares for it.
+const SLICE_MANAGER: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// Port of the Service `control-plane`. The user's port is the node port where there is one; the
 /// Service's own port then stays 6443, so that it is the same inside the management cluster
@@ -29,6 +38,43 @@ pub fn port(v: &Validated) -> i32 {
             v.endpoint.port.unwrap_or(names::API_PORT)
         }
     }
+}
+
+/// What leads clients of the Service `control-plane` to these addresses and this port in the place of pods, of which there
+/// are none: those of the family of the first address. None where there is no address.
+#[must_use]
+pub fn activator_slice(v: &Validated, addresses: &BTreeSet<IpAddr>, port: u16) -> Option<Object> {
+    let first = addresses.first()?;
+    let family = |address: &IpAddr| match address {
+        IpAddr::V4(_) => "IPv4",
+        IpAddr::V6(_) => "IPv6",
+    };
+    let of_family = |address: &&IpAddr| family(address) == family(first);
+    let endpoint = |address: &IpAddr| Endpoint {
+        addresses: vec![address.to_string()],
+        conditions: Some(EndpointConditions {
+            ready: Some(true),
+            ..EndpointConditions::default()
+        }),
+        ..Endpoint::default()
+    };
+    let mut metadata = meta(v, names::ACTIVATOR_SLICE, names::CONTROL_PLANE);
+    metadata.labels.get_or_insert_default().extend([
+        (SERVICE_NAME.to_owned(), names::CONTROL_PLANE.to_owned()),
+        // The controller of slices leaves those alone that are not its own.
+        (SLICE_MANAGER.to_owned(), "covey.dev".to_owned()),
+    ]);
+    Some(Object::new(&EndpointSlice {
+        metadata,
+        address_type: family(first).to_owned(),
+        endpoints: addresses.iter().filter(of_family).map(endpoint).collect(),
+        ports: Some(vec![EndpointPort {
+            name: Some("https".to_owned()),
+            port: Some(i32::from(port)),
+            protocol: Some("TCP".to_owned()),
+            ..EndpointPort::default()
+        }]),
+    }))
 }
 
 pub(crate) fn services(v: &Validated) -> Vec<Object> {

@@ -17,7 +17,7 @@ struct Rule {
     pure: bool,
 }
 
-/// docs/architecture.md, "Directions". Nobody is allowed to use `autoscaler`, `ccm`, `cli`, `csi-proxy`,
+/// docs/architecture.md, "Directions". Nobody is allowed to use `activator`, `autoscaler`, `ccm`, `cli`, `csi-proxy`,
 /// `etcd-agent`, `link-node`, `operator`, `lab-agent`, `bench`, `conformance`, `drill` and `xtask`, which are programs,
 /// and only tests use `testkit` and `fake-clouds`.
 const RULES: &[Rule] = &[
@@ -121,6 +121,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "autoscaler",
         uses: &["api", "kit", "kit-client", "kit-objects", "proto"],
+        pure: false,
+    },
+    Rule {
+        name: "activator",
+        uses: &["api", "kit", "kit-client", "kit-objects"],
         pure: false,
     },
     Rule {

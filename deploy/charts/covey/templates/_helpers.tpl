@@ -17,6 +17,11 @@ app.kubernetes.io/component: operator
 app.kubernetes.io/component: webhook
 {{- end }}
 
+{{- define "covey.activatorSelector" -}}
+{{ include "covey.names" . }}
+app.kubernetes.io/component: activator
+{{- end }}
+
 {{- define "covey.releaseLabels" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: covey
@@ -31,6 +36,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "covey.webhookLabels" -}}
 {{ include "covey.webhookSelector" . }}
+{{ include "covey.releaseLabels" . }}
+{{- end }}
+
+{{- define "covey.activatorLabels" -}}
+{{ include "covey.activatorSelector" . }}
 {{ include "covey.releaseLabels" . }}
 {{- end }}
 

@@ -24,6 +24,7 @@ mod autoscaling;
 mod capacity;
 mod deletion;
 mod health;
+mod hibernation;
 mod locations;
 mod members;
 mod places;
@@ -122,6 +123,13 @@ impl Plan {
 /// The next step for one NodePool.
 #[must_use]
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
+    match hibernation::as_it_sleeps(observed) {
+        Some(observed) => decide(&observed, now),
+        None => decide(observed, now),
+    }
+}
+
+fn decide(observed: &Observed, now: Timestamp) -> Plan {
     let meta = &observed.pool.metadata;
     if meta.deletion_timestamp.is_some() {
         return deletion::plan(observed, now);

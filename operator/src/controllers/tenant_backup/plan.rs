@@ -25,6 +25,7 @@ use super::identity::{self, Sealed, Standing, Unsealable};
 use super::report::{Report, to_the_second};
 use super::restore_test;
 use crate::backups::{Said, is_told};
+use crate::hibernation;
 use crate::restoring::begin::holds_backup;
 use crate::status::one_line;
 
@@ -232,7 +233,8 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
         Ok(secrets) => {
             let mut wanted = process::base(valid, target, &secrets, settings);
             let mut deployment = process::deployment(valid, backup, target, &secrets, settings);
-            let is_held = holds_backup(&observed.cluster);
+            let sleeps = hibernation::holds_backup(&observed.cluster);
+            let is_held = sleeps || holds_backup(&observed.cluster);
             if is_held {
                 // Hashes stay those of what is wanted: its template is the same.
                 deployment.value["spec"]["replicas"] = 0.into();
@@ -243,6 +245,10 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
                 live.is_none_or(|live| difference(&object.value, live).is_some())
             });
             match wanted.is_empty() {
+                true if sleeps => {
+                    let message = "it goes on when the tenant cluster wakes";
+                    Plan::told(ConditionStatus::Unknown, Reason::Hibernated, message)
+                }
                 true if is_held => {
                     let message = "it goes on when the tenant cluster is restored";
                     Plan::told(ConditionStatus::Unknown, Reason::Restoring, message)

@@ -36,6 +36,7 @@ use crate::tenant_session::session;
 mod deletion;
 mod empty;
 mod etcd;
+mod left;
 mod losses;
 mod once;
 mod preflight;
@@ -43,6 +44,7 @@ mod probe;
 mod release;
 mod restore;
 mod sessions;
+mod sleepers;
 mod tenant_objects;
 
 /// Writes at the same time.
@@ -81,6 +83,9 @@ pub enum Error {
         #[source]
         source: Box<kube::Error>,
     },
+    /// It could not be noted where the activator waits for it.
+    #[error("note in the ConfigMap of sleepers at which port the activator waits")]
+    Sleepers(#[source] Box<kube::Error>),
     /// Something inside the tenant cluster could not be written.
     #[error("write what is inside the tenant cluster")]
     Tenant(#[source] session::Error),
@@ -104,7 +109,9 @@ impl Classify for Error {
             Self::Fence(_) => Class::Transient,
             Self::Grow(_) => Class::Invalid,
             Self::Write { source, .. } => source.class(),
-            Self::Create { source, .. } | Self::Own { source, .. } => source.class(),
+            Self::Create { source, .. } | Self::Own { source, .. } | Self::Sleepers(source) => {
+                source.class()
+            }
             Self::Replace(source) => source.class(),
             Self::Issue(_) => Class::Bug,
             Self::Tenant(source) => source.class(),
@@ -390,6 +397,19 @@ async fn act(
             // There is more to look at, or less.
             applied.observe_again = true;
         }
+        Action::KeepHibernation(told) => {
+            keep(ctx, observed, |status| status.hibernation.clone_from(told)).await?;
+            applied.writes += 1;
+            // There is more to look at, or less.
+            applied.observe_again = true;
+        }
+        Action::KeepSleeper(entry) => {
+            ctx.leadership.ensure().map_err(Error::Fence)?;
+            let written = sleepers::write(ctx, entry, observed).await;
+            written.map_err(|source| Error::Sleepers(Box::new(source)))?;
+            applied.writes += 1;
+        }
+        Action::AskLeft { address } => left::ask(ctx, *address, observed).await,
         Action::AskVolumes { volumes } => losses::ask(ctx, volumes, observed).await,
         Action::AskForRestore { restore } => {
             ctx.leadership.ensure().map_err(Error::Fence)?;

@@ -36,6 +36,7 @@ use crate::upgrades::nodes::Nodes;
 use crate::upgrades::surge::{Surge, SurgeAnswer};
 use crate::upgrades::{self, versions};
 
+mod hibernation;
 mod restore;
 
 /// A binding takes a moment until the API server's authorizer knows it.
@@ -140,6 +141,13 @@ pub async fn observe(
         }
         false => None,
     };
+    let hibernation = match readable && !deleting {
+        true => {
+            let seen = hibernation::read(ctx, &cluster, &ns, &mut objects).await;
+            seen.map_err(|unread| read(unread.kind, &unread.name, *unread.source))?
+        }
+        false => None,
+    };
     let workers = !deleting && ctx.stores.has_workers(&cluster);
     let material = material(&objects);
     let others = ctx.stores.others(&uid);
@@ -210,6 +218,7 @@ pub async fn observe(
         backup: ctx.backups.of(&uid),
         overlay,
         restore,
+        hibernation,
         budget: ctx.budget(),
     };
     if !deleting && !observed.cluster.spec.paused {

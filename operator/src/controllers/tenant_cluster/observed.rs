@@ -26,6 +26,7 @@ use crate::backups::Said;
 use crate::etcd_disks::speed::Disks;
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_space::looks::Glance;
+use crate::hibernation::seen::Seen as HibernationSeen;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
@@ -112,6 +113,8 @@ pub struct Observed {
     pub overlay: Option<Overlay>,
     /// The Restore that is under way or next; none where there is none.
     pub restore: Option<RestoreSeen>,
+    /// What is seen of its sleep; none where it is awake and to stay so.
+    pub hibernation: Option<HibernationSeen>,
     /// What this reconcile may still ask of the tenant's API.
     pub budget: Budget,
 }

@@ -37,6 +37,8 @@ pub enum PartName {
     Kubeconfig,
     /// Which generation of an authority signs, and which are believed.
     Rotation,
+    /// How far it is asleep.
+    Hibernation,
     /// What addons left when they were switched off.
     Prune,
     /// Objects inside the tenant cluster.
@@ -63,6 +65,7 @@ impl fmt::Display for PartName {
             Self::Adapters => "adapters",
             Self::Kubeconfig => "kubeconfig",
             Self::Rotation => "rotation",
+            Self::Hibernation => "hibernation",
             Self::Prune => "what addons left behind",
             Self::TenantObjects => "objects inside the tenant cluster",
             Self::Upgrade => "upgrade",

@@ -22,6 +22,7 @@ mod endpoint;
 mod etcd;
 mod halted;
 mod handover;
+mod hibernation;
 mod kubeconfig;
 mod namespace;
 mod pods;
@@ -37,6 +38,7 @@ mod upgrade;
 mod workloads;
 
 use halted::Halt;
+use hibernation::Sleep;
 use namespace::NamespacePlan;
 use rollout::Rollout;
 use rotation::Rotation;
@@ -107,6 +109,11 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     let mut namespace = NamespacePlan::new(valid, observed, settings);
     let how_far = (namespace.progress, namespace.has_other_keys(observed));
     let busy = busy(&upgrade, restoring.is_some(), observed);
+    let is_busy = busy.or_else(|| hibernation::busy(observed));
+    let sleep = Sleep::new(observed, is_busy, restoring.is_some(), now);
+    let sleep = sleep.filter(|_| observed.readable);
+    let sleeps = sleep.as_ref().is_some_and(Sleep::is_on);
+    let busy = busy.or(sleeps.then_some("the tenant cluster to wake"));
     let rotation = Rotation::new(observed, how_far, busy);
     let signs_anew = rotation.as_ref().and_then(|r| r.as_it_is_now(observed));
     if let Some(now_observed) = &signs_anew {
@@ -123,19 +130,23 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     if begin::awaits(&observed.cluster) {
         held.extend(ALL);
     }
+    held.extend(sleep.iter().flat_map(Sleep::held));
     // What cannot be read is not known to be absent: nothing else is planned by it.
     if observed.readable {
         if let Some(next) = &restoring {
             parts.push(restoring::part(valid, observed, settings, next));
         }
-        parts.push(part);
+        // Who sleeps waits for no turn.
+        parts.extend(Some(part).filter(|_| !sleeps));
         let care = restoring::care(&observed.cluster, restoring.as_ref());
+        let care = sleep.as_ref().map_or(care, |sleep| sleep.care(care));
         // What only helps later comes after everything else (operations.md §1.2, law 5).
         let rests = facts.wanted().is_none() && observed.was_ready();
-        let may = (allowed, rests, care, &held);
+        let may = (allowed, rests, care, (&held, sleep.as_ref()));
         let turned = rotation.as_ref();
         parts.extend(namespace.parts(valid, observed, settings, may, turned, now));
         parts.extend(turned.map(|rotation| rotation.part(observed, now)));
+        parts.extend(sleep.as_ref().map(|sleep| sleep.part(valid, observed)));
     }
     rest_what_failed(&mut parts, observed);
     let mut in_place = None;
@@ -155,11 +166,17 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         rest_what_failed(&mut parts, observed);
     }
     let is_settled = is_open && parts.iter().all(Part::is_settled);
-    parts.push(upgrade.part(valid, observed, is_settled, now));
+    // It takes effect when it wakes.
+    if !sleeps {
+        parts.push(upgrade.part(valid, observed, is_settled, now));
+    }
     let mut plan = status::report(parts, in_place, facts, valid, observed, now);
     upgrade.report(&mut plan, observed, now);
     if let Some(rotation) = &rotation {
         rotation.report(&mut plan, observed, now);
+    }
+    if let Some(sleep) = &sleep {
+        sleep.report(&mut plan, observed, now);
     }
     plan
 }

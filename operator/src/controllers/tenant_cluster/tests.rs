@@ -29,6 +29,7 @@ mod etcd_sizes;
 mod etcd_space;
 mod fields;
 mod handover;
+mod hibernation;
 mod losses;
 mod overlay;
 mod quotas;

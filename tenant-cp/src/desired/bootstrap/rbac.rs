@@ -181,6 +181,8 @@ fn operator_rules(kept: &[Object]) -> Vec<PolicyRule> {
             &[names::KUBELET_CLIENT_SIGNER, names::KUBELET_SERVING_SIGNER],
             &["approve"],
         ),
+        // Sleep begins once nothing is attached to a machine any more.
+        rule("storage.k8s.io", "volumeattachments", &[], &["list"]),
         // What speaks against an upgrade.
         rule(ADMISSION, "mutatingwebhookconfigurations", &[], &["list"]),
         rule(ADMISSION, "validatingwebhookconfigurations", &[], &["list"]),

@@ -80,7 +80,7 @@ pub(super) async fn read(
     Ok(Some(seen))
 }
 
-async fn list(
+pub(super) async fn list(
     ctx: &Context,
     kind: Kind,
     ns: &str,
@@ -117,7 +117,7 @@ fn balancer((key, service): &(Key, Value)) -> Option<(String, Balancer)> {
     Some((key.name.clone(), balancer))
 }
 
-fn unread(kind: &'static str, name: &str, source: kube::Error) -> Unread {
+pub(super) fn unread(kind: &'static str, name: &str, source: kube::Error) -> Unread {
     Unread {
         kind,
         name: name.to_owned(),

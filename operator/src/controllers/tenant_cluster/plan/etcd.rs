@@ -46,6 +46,8 @@ pub(super) enum Care {
     AsItIs,
     /// It has no pods; claims that are lost are made anew, for what is built on them.
     Held,
+    /// It has no pods because the tenant cluster sleeps; what is lost is not made anew.
+    Asleep,
     /// It has nothing yet but claims, on which a restore builds what it begins with.
     Awaited,
 }
@@ -79,7 +81,7 @@ pub(super) fn plan(
         .collect();
     let mut replacing = match care {
         Care::Whole => replacement::plan(valid, observed, !lost.is_empty(), now),
-        Care::AsItIs | Care::Held | Care::Awaited => Replacing::default(),
+        Care::AsItIs | Care::Held | Care::Asleep | Care::Awaited => Replacing::default(),
     };
     // Whoever made the claim of a lost volume anew: it is not that volume. One is made where the member that
     // had it is no member any more.
@@ -94,13 +96,17 @@ pub(super) fn plan(
     );
     let members = members.map(|members| volumes::keeping_their_template(members, observed));
     part.apply("etcd", observed, members.into_iter().collect());
+    if care == Care::Asleep {
+        part.problem = losses::told(valid, observed, &lost);
+        return part;
+    }
     part.deletions
         .extend(sizes::without_members(valid, observed));
     let is_full = alarm(observed).is_some_and(|told| told.reason == Reason::NoSpace);
     // What is dropped now would be missing in the backup.
     let mut relief = match care {
         Care::Whole => space::plan(valid, observed, is_full),
-        Care::AsItIs | Care::Held | Care::Awaited => Relief::default(),
+        Care::AsItIs | Care::Held | Care::Asleep | Care::Awaited => Relief::default(),
     };
     let mut first = None;
     if part.is_settled() && !relief.goes_on() && !replacing.is_due() {

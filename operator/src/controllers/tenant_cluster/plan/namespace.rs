@@ -13,6 +13,7 @@ use tenant_cp::rollout::template;
 use tenant_cp::{Addresses, Settings, Validated, management_objects, names};
 
 use super::etcd::{self, Care};
+use super::hibernation::Sleep;
 use super::rotation::Rotation;
 use super::types::Part;
 use super::workloads::{self, Objects};
@@ -159,7 +160,12 @@ impl NamespacePlan {
         valid: &Validated,
         observed: &Observed,
         settings: &Settings,
-        (allowed, rests, care, held): (Allowed, bool, Care, &BTreeSet<Workload>),
+        (allowed, rests, care, (held, sleep)): (
+            Allowed,
+            bool,
+            Care,
+            (&BTreeSet<Workload>, Option<&Sleep>),
+        ),
         rotation: Option<&Rotation>,
         now: Timestamp,
     ) -> [Part; 9] {
@@ -167,6 +173,9 @@ impl NamespacePlan {
         let mut base = Objects::base(valid, settings);
         let mut workloads = rollout::held_back(self.workloads.clone(), observed, allowed);
         restoring::hold(&mut workloads, held);
+        if let Some(sleep) = sleep {
+            sleep.hold(&mut workloads);
+        }
         if care == Care::Awaited {
             // Not one pod is asked for yet, and no place among those that start.
             workloads.clear();

@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use api::tenant_cluster::{
-    EndpointStatus, EtcdStatus, NetworkStatus, RestoreProgress, TenantClusterStatus,
+    EndpointStatus, EtcdStatus, HibernationStatus, NetworkStatus, RestoreProgress,
+    TenantClusterStatus,
 };
 use kit::events::Notice;
 use kit_objects::difference::difference;
@@ -21,6 +22,7 @@ use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::etcd_replacement::step::Step;
 use crate::etcd_space;
+use crate::hibernation::place::Entry;
 use crate::status::Waiting;
 
 /// Longest time between two reconciles of a tenant cluster where nothing happens.
@@ -245,6 +247,15 @@ pub enum Action {
         restore: Option<RestoreProgress>,
         /// What etcd is from then on, written with it.
         etcd: Option<EtcdStatus>,
+    },
+    /// Write into the status how far sleep is; none where it is awake.
+    KeepHibernation(Option<HibernationStatus>),
+    /// Write into the ConfigMap of sleepers at which port the activator waits for it.
+    KeepSleeper(Entry),
+    /// Ask the tenant's API what is left on nodes.
+    AskLeft {
+        /// Address of the Service.
+        address: (IpAddr, u16),
     },
     /// Look whether PersistentVolumes are there that members of etcd had whose claims are gone.
     AskVolumes {

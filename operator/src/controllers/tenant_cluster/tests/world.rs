@@ -36,8 +36,10 @@ use crate::upgrades::surge::SurgeAnswer;
 use crate::upgrades::{snapshot, versions};
 
 mod controllers;
+mod hibernation;
 mod restore;
 
+pub(super) use hibernation::Sleeper;
 pub(super) use restore::Play;
 
 pub(super) const UID: &str = "0a1b2c3d-1111-4222-8333-444455556666";
@@ -151,6 +153,8 @@ pub(super) struct World {
     pub(super) refused: Vec<Key>,
     /// What the spec wants, where a test says so: no plan may delete it.
     pub(super) wanted: BTreeSet<Key>,
+    /// What is played of sleep.
+    pub(super) sleep: Sleeper,
     /// A Restore, and what goes with it.
     pub(super) restore: Option<Play>,
     /// What its API says of an upgrade.
@@ -208,6 +212,7 @@ impl World {
             free_address: "10.96.0.77",
             refused: Vec::new(),
             wanted: BTreeSet::new(),
+            sleep: Sleeper::default(),
             restore: None,
             preflight: Inside::empty(),
             room: Vec::new(),
@@ -285,6 +290,7 @@ impl World {
             overlay: network::overlay::range(&self.cluster.spec.addons)
                 .map(|_| self.overlay.clone()),
             restore: self.see_restore(),
+            hibernation: self.see_hibernation(),
             budget: Budget::default(),
         }
     }
@@ -349,6 +355,7 @@ impl World {
             | Action::RemoveFinalizer
             | Action::KeepNetwork(_)
             | Action::KeepRestore { .. }
+            | Action::KeepHibernation(_)
             | Action::KeepEtcd(_) => {
                 if !self.spend(budget) {
                     return false;
@@ -357,6 +364,9 @@ impl World {
                 observed.cluster = self.cluster.clone();
                 if matches!(action, Action::KeepRestore { .. }) {
                     observed.restore = self.see_restore();
+                }
+                if matches!(action, Action::KeepHibernation(_)) {
+                    observed.hibernation = self.see_hibernation();
                 }
             }
             Action::Empty { .. } => {
@@ -381,6 +391,13 @@ impl World {
                 observed.etcd = Etcd::Asked(members.iter().map(of).collect());
                 observed.etcd_listing = list.then(EtcdListing::default);
             }
+            Action::KeepSleeper(entry) => {
+                if !self.spend(budget) {
+                    return false;
+                }
+                self.keep_sleeper(entry, observed);
+            }
+            Action::AskLeft { .. } => self.ask_left(observed),
             Action::AskVolumes { volumes } => {
                 let seen = |(uid, name): &(String, String)| {
                     let there = self.objects.get(&Key::new("PersistentVolume", "", name));
@@ -605,6 +622,9 @@ impl World {
             Action::RemoveFinalizer => self.cluster.metadata.finalizers = None,
             Action::KeepEtcd(etcd) => {
                 self.cluster.status.get_or_insert_default().etcd = Some(etcd.clone());
+            }
+            Action::KeepHibernation(told) => {
+                self.cluster.status.get_or_insert_default().hibernation = told.clone();
             }
             Action::KeepRestore { restore, etcd } => {
                 let status = self.cluster.status.get_or_insert_default();

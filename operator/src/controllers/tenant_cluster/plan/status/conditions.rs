@@ -88,6 +88,12 @@ impl Conditions<'_> {
         );
     }
 
+    /// Whether False is said by now of one type.
+    pub(in super::super) fn says_no(&self, type_: ConditionType) -> bool {
+        let told = self.told(type_);
+        told.is_some_and(|told| told.status == ConditionStatus::False.as_str())
+    }
+
     pub(super) fn remove(&mut self, type_: ConditionType) {
         api::remove_condition(&mut self.status.conditions, type_);
     }

@@ -58,7 +58,9 @@ pub(in super::super) fn report(set: &mut Conditions<'_>, observed: &Observed) {
     let (working, wanted) = (working(set, &counts), counts.wanted);
     let message = format!("{working} of {wanted} pods are ready");
     match pods::failure(observed, names::CONTROLLERS) {
-        _ if working >= wanted => set.set(type_, true.into(), Reason::PodsReady, &message),
+        _ if wanted > 0 && working >= wanted => {
+            set.set(type_, true.into(), Reason::PodsReady, &message);
+        }
         Some(failure) => {
             let message = format!("{message}; {}", failure.message);
             set.set(type_, false.into(), failure.reason, &message);

@@ -1,0 +1,344 @@
+//! What of a tenant cluster runs, as [`crate::hibernation`] says, and what is told of it.
+//!
+//! Invariant: nothing but replicas changes for it: claims, Secrets, Services and templates are as they were, and nothing is
+//! deleted. While nothing answers its API is not asked, and what does not run is no failure.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api::tenant_cluster::{HibernationPhase, RotationPhase};
+use api::{ConditionStatus, ConditionType, Reason, TenantClusterStatus};
+use jiff::{SignedDuration, Timestamp};
+use kit::events::Notice;
+use kit_objects::object::{Key, Object};
+use serde_json::{Value, json};
+use tenant_cp::addons::registry;
+use tenant_cp::desired::services;
+use tenant_cp::{Validated, names};
+
+use super::etcd::{Care, identity};
+use super::status;
+use super::types::{Action, Part, Plan, Target};
+use super::{endpoint, workloads};
+use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
+use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::hibernation::parts;
+use crate::hibernation::place::{self, Entry};
+use crate::hibernation::seen::Left;
+use crate::hibernation::{self, Facts, Phase};
+use crate::restoring::Workload;
+use crate::status::Waiting;
+
+/// Pause between two looks at one that is put to sleep.
+const PAUSE: Duration = Duration::from_secs(5);
+/// How long the API has to answer before the activator's port is given back: whoever is held needs a moment to be handed on.
+const HANDED_ON: SignedDuration = SignedDuration::from_secs(10);
+
+/// Conditions that are False because nothing runs.
+const OF_WHAT_RUNS: [ConditionType; 9] = [
+    ConditionType::EtcdReady,
+    ConditionType::ControlPlaneReady,
+    ConditionType::ControllersReady,
+    ConditionType::CoreDNSReady,
+    ConditionType::KubeProxyReady,
+    ConditionType::NetworkReady,
+    ConditionType::KonnectivityReady,
+    ConditionType::CloudControllerReady,
+    ConditionType::CSIReady,
+];
+
+/// How far sleep is, and what comes next.
+pub(super) struct Sleep {
+    facts: Option<Facts>,
+    plan: hibernation::Plan,
+    now: Timestamp,
+}
+
+impl Sleep {
+    /// None where it is awake, and nobody wants anything else. `busy`: why it cannot be sent to sleep; `is_restored`: it has
+    /// to run whatever is wanted.
+    pub(super) fn new(
+        observed: &Observed,
+        busy: Option<&'static str>,
+        is_restored: bool,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let seen = observed.hibernation.as_ref()?;
+        let facts = Facts::of(&observed.cluster);
+        let plan = hibernation::plan(&hibernation::Observed {
+            enabled: observed.cluster.spec.hibernation.enabled && !is_restored,
+            asked: seen.asked,
+            facts,
+            busy,
+            machines: seen.machines,
+            left: seen.left.clone(),
+            pods: seen.pods(),
+            answers: matches!(observed.tenant, Tenant::Answers { .. }) || observed.was_ready(),
+            now,
+        });
+        let mut plan = plan;
+        let place = seen.place.as_ref();
+        let uid = observed.cluster.metadata.uid.as_deref().unwrap_or_default();
+        if plan.record.is_none() && place.is_some_and(|place| place.is_of(uid)) {
+            // Its port would be its own for ever.
+            plan.record = facts;
+        }
+        Some(Self { facts, plan, now })
+    }
+
+    /// Whether it falls asleep, or sleeps: no other change is begun meanwhile.
+    pub(super) fn is_on(&self) -> bool {
+        !self.plan.held.is_empty()
+    }
+
+    fn holds(&self, part: parts::Part) -> bool {
+        self.plan.held.contains(&part)
+    }
+
+    /// The workloads, those without pods that are to have none.
+    pub(super) fn hold(&self, workloads: &mut [Object]) {
+        for object in workloads {
+            if part_of(object).is_some_and(|part| self.holds(part)) {
+                // Hashes stay those of what is wanted: no pod is made from another template for it.
+                object.value["spec"]["replicas"] = json!(0);
+            }
+        }
+    }
+
+    /// What has no pods, as others call it.
+    pub(super) fn held(&self) -> BTreeSet<Workload> {
+        let mut held = BTreeSet::new();
+        for (part, workload) in [
+            (parts::Part::ControlPlane, Workload::ControlPlane),
+            (parts::Part::Etcd, Workload::Etcd),
+        ] {
+            held.extend(self.holds(part).then_some(workload));
+        }
+        held
+    }
+
+    /// What is made of etcd meanwhile.
+    pub(super) fn care(&self, care: Care) -> Care {
+        match care {
+            Care::Whole if self.holds(parts::Part::Etcd) => Care::Asleep,
+            Care::Whole if self.holds(parts::Part::ControlPlane) => Care::AsItIs,
+            care => care,
+        }
+    }
+
+    /// Writes facts down, asks what is left, and says what it waits for.
+    pub(super) fn part(&self, valid: &Validated, observed: &Observed) -> Part {
+        let mut part = Part::new(PartName::Hibernation);
+        if self.plan.record != self.facts {
+            part.actions.push(Action::KeepHibernation(self.told()));
+        } else if self.plan.ask
+            && let Some(address) = endpoint::observed_address(observed)
+        {
+            part.actions.push(Action::AskLeft { address });
+        } else {
+            self.stand_in(valid, observed, &mut part);
+        }
+        part.waiting = self.words(observed).map(|message| Waiting {
+            reason: self.plan.phase.reason().unwrap_or(Reason::FallingAsleep),
+            message,
+        });
+        part
+    }
+
+    /// While nobody serves the activator waits in the place of the control plane, and is told of the first pod that does.
+    fn stand_in(&self, valid: &Validated, observed: &Observed, part: &mut Part) {
+        let seen = observed.hibernation.as_ref();
+        let (Some(facts), Some(seen)) = (self.facts, seen) else {
+            return;
+        };
+        let Some(place) = &seen.place else {
+            return;
+        };
+        let stands = place.of(&valid.uid);
+        let is_down = self.holds(parts::Part::ControlPlane);
+        let wakes = hibernation::wakes_on_request(&observed.cluster);
+        if is_down && wakes && place.addresses.is_empty() {
+            // Nobody is there now; what stands there is right again when somebody is.
+            return;
+        }
+        let waits = match self.plan.phase {
+            Phase::Waking => stands.is_some(),
+            _ => is_down && wakes,
+        };
+        if waits {
+            // Those that end are no place to go.
+            let pods: &[Value] = if is_down { &[] } else { &seen.pods };
+            let sleeper = place::sleeper(valid, facts.since, pods);
+            let others = observed.others.iter();
+            let others = others
+                .filter_map(|other| other.metadata.uid.as_deref())
+                .collect();
+            if let Some(entry) = place.change(&sleeper, &others) {
+                part.actions.push(Action::KeepSleeper(entry));
+            } else if let Some((port, _)) = stands.filter(|_| is_down) {
+                let slice = services::activator_slice(valid, &place.addresses, port);
+                part.apply("activator", observed, slice.into_iter().collect());
+            }
+        } else if let Some(uid) = &place.slice {
+            part.deletions.push(Target {
+                key: Key::new(
+                    "EndpointSlice",
+                    &valid.tenant_namespace,
+                    names::ACTIVATOR_SLICE,
+                ),
+                uid: uid.clone(),
+                resource_version: None,
+                with_dependents: false,
+            });
+        } else if let Some((port, _)) = stands.filter(|_| self.serves_for_a_while(observed)) {
+            let sleeper = None;
+            part.actions
+                .push(Action::KeepSleeper(Entry { port, sleeper }));
+        }
+    }
+
+    /// Whether whoever waited at the activator has been handed on.
+    fn serves_for_a_while(&self, observed: &Observed) -> bool {
+        let status = observed.cluster.status.as_ref();
+        let since = status.and_then(TenantClusterStatus::answers_since);
+        since.is_some_and(|since| self.now.duration_since(since) >= HANDED_ON)
+    }
+
+    /// What the status says.
+    fn told(&self) -> Option<api::tenant_cluster::HibernationStatus> {
+        let phase = self.plan.phase.told();
+        let phase = phase.unwrap_or(match self.facts {
+            Some(_) => HibernationPhase::Awake,
+            None => HibernationPhase::FallingAsleep,
+        });
+        self.plan.record.map(|facts| facts.told(phase))
+    }
+
+    /// What it waits for; words that stay the same from one look to the next.
+    fn words(&self, observed: &Observed) -> Option<String> {
+        let seen = observed.hibernation.as_ref()?;
+        let left = |pods: &str| format!("waits until the pods of {pods} are gone");
+        Some(match &self.plan.phase {
+            Phase::Awake | Phase::Woken | Phase::Asleep => return None,
+            Phase::Busy(why) => format!("is put to sleep later: waits for {why}"),
+            Phase::Waking => "what ran before it slept starts".to_owned(),
+            Phase::Stop(parts::Part::Autoscaler | parts::Part::Machines) => {
+                match (seen.machines, &seen.left) {
+                    (0, Some(Left::Some(left))) => {
+                        format!("waits until nothing is left on nodes: {left}")
+                    }
+                    (0, Some(Left::Unknown(why))) => {
+                        format!("it is not known what is left on nodes: {why}")
+                    }
+                    (0, _) => "looks whether anything is left on nodes".to_owned(),
+                    (machines, _) => format!("{machines} machines are drained and deleted"),
+                }
+            }
+            Phase::Stop(parts::Part::Adapters) => left("ccm, csi and other addons"),
+            Phase::Stop(parts::Part::ControlPlane) => left("the control plane"),
+            Phase::Stop(parts::Part::Backup) => {
+                left("the backup, which takes the last changes along,")
+            }
+            Phase::Stop(parts::Part::Etcd) => left("etcd"),
+        })
+    }
+
+    /// What the status and Events say of it.
+    pub(super) fn report(&self, plan: &mut Plan, observed: &Observed, now: Timestamp) {
+        let before = observed.cluster.status.as_ref();
+        let before = before.and_then(|status| status.hibernation.as_ref());
+        plan.status.hibernation = self.told();
+        let place = observed
+            .hibernation
+            .as_ref()
+            .and_then(|seen| seen.place.as_ref());
+        let uid = observed.cluster.metadata.uid.as_deref().unwrap_or_default();
+        if !self.is_on() && place.is_some_and(|place| place.is_of(uid)) {
+            let again = HANDED_ON.unsigned_abs();
+            plan.requeue_after = plan.requeue_after.map(|after| after.min(again));
+        }
+        let Some(reason) = self.plan.phase.reason() else {
+            return;
+        };
+        if self.is_on() {
+            // It keeps nobody from being rolled out.
+            plan.rollout = None;
+        }
+        if self.is_on() && self.plan.phase != Phase::Asleep {
+            // Nobody is woken when the last machine or pod is gone, or what is left inside.
+            plan.requeue_after = plan.requeue_after.map(|after| after.min(PAUSE));
+        }
+        let was = before.map(|before| before.phase);
+        let is = plan.status.hibernation.as_ref().map(|told| told.phase);
+        let said = match is.filter(|_| is != was) {
+            Some(HibernationPhase::FallingAsleep) => {
+                Some("it is put to sleep, as spec.hibernation asks for")
+            }
+            Some(HibernationPhase::Asleep) => {
+                Some("it sleeps: nothing of it runs, and its data, keys and addresses stay")
+            }
+            Some(HibernationPhase::Waking) => Some("it wakes"),
+            Some(HibernationPhase::Awake) | None => None,
+        };
+        let said = said.map(|said| Notice::normal(reason, said.to_owned()));
+        plan.events.extend(said);
+        let answers = matches!(observed.tenant, Tenant::Answers { .. });
+        let runs = match self.plan.phase {
+            Phase::Waking => answers,
+            _ => !self.holds(parts::Part::Adapters),
+        };
+        if runs {
+            return;
+        }
+        let message = self.words(observed);
+        let message =
+            message.unwrap_or_else(|| "it sleeps, as spec.hibernation asks for".to_owned());
+        let settled = self.plan.phase == Phase::Asleep;
+        let mut set = status::conditions(plan, observed, now);
+        set.set(
+            ConditionType::Ready,
+            ConditionStatus::False,
+            reason,
+            &message,
+        );
+        if settled {
+            set.set(
+                ConditionType::Progressing,
+                ConditionStatus::False,
+                reason,
+                &message,
+            );
+        }
+        for type_ in OF_WHAT_RUNS {
+            if set.says_no(type_) {
+                set.set(type_, ConditionStatus::False, reason, "");
+            }
+        }
+    }
+}
+
+/// What of it a workload is.
+fn part_of(object: &Object) -> Option<parts::Part> {
+    let part = workloads::part_of(object);
+    match (object.kind.as_str(), part) {
+        ("StatefulSet", _) => Some(parts::Part::Etcd),
+        ("Deployment", PartName::ControlPlane | PartName::Controllers) => {
+            Some(parts::Part::ControlPlane)
+        }
+        ("Deployment", _) if registry::sizes_pools(&object.name) => Some(parts::Part::Autoscaler),
+        ("Deployment", _) => Some(parts::Part::Adapters),
+        _ => None,
+    }
+}
+
+/// Why it is not sent to sleep now, beside what keeps it from being rotated.
+pub(super) fn busy(observed: &Observed) -> Option<&'static str> {
+    let status = observed.cluster.status.as_ref();
+    let mut rotations = status.iter().flat_map(|status| &status.rotation);
+    if rotations.any(|rotation| rotation.phase != RotationPhase::Idle) {
+        return Some("the rotation to be over");
+    }
+    let etcd = identity::identity(observed);
+    let is_repaired = etcd.is_some_and(|etcd| etcd.replacing.is_some());
+    is_repaired.then_some("a member of etcd to be replaced")
+}

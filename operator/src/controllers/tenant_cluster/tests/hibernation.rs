@@ -1,0 +1,343 @@
+//! A tenant cluster that falls asleep and wakes, by the plan that is carried out: crash after every write, the phase erased
+//! between any two, and what is said.
+//!
+//! Invariant: no plan deletes a claim, a Secret or a Service for it; the end is the same wherever the operator dies.
+
+use api::tenant_cluster::{HibernationPhase, HibernationStatus};
+
+use super::*;
+use tenant_cp::names;
+
+/// More reconciles than it takes.
+const MOST: usize = 40;
+
+fn awake() -> World {
+    let mut world = ready(json!({
+        "version": "1.35.4", "etcd": { "replicas": 3 }, "backup": { "target": "main" },
+        "addons": { "cloudController": { "enabled": true } },
+    }));
+    world.list_due = true;
+    world.settle();
+    world.list_due = false;
+    world.sleep.machines = 2;
+    world
+}
+
+fn told(world: &World) -> Option<HibernationStatus> {
+    world.cluster.status.clone()?.hibernation
+}
+
+fn phase(world: &World) -> Option<HibernationPhase> {
+    Some(told(world)?.phase)
+}
+
+fn want(world: &mut World, sleeps: bool) {
+    world.cluster.spec.hibernation.enabled = sleeps;
+    let generation = world.cluster.metadata.generation.get_or_insert_default();
+    *generation += 1;
+}
+
+fn running(world: &World) -> Vec<&'static str> {
+    let all = [
+        ("Deployment", "ccm"),
+        ("Deployment", "control-plane"),
+        ("Deployment", "controllers"),
+        ("StatefulSet", "etcd"),
+    ];
+    let running = all
+        .into_iter()
+        .filter(|(kind, name)| world.runs(kind, name));
+    running.map(|(_, name)| name).collect()
+}
+
+/// What stays whatever happens.
+fn kept(world: &World) -> Vec<Key> {
+    let is_kept = |key: &&Key| {
+        ["PersistentVolumeClaim", "Secret", "Service", "Namespace"].contains(&key.kind.as_str())
+    };
+    world.objects.keys().filter(is_kept).cloned().collect()
+}
+
+/// What others do meanwhile: machines go one by one, and the API answers while it runs.
+fn others(world: &mut World) {
+    let is_drained = told(world).is_some_and(|told| told.drained);
+    let holds = crate::hibernation::holds_machines(&world.cluster);
+    if holds && world.sleep.machines > 0 {
+        assert!(
+            running(world).contains(&"control-plane") && !is_drained,
+            "machines are drained first"
+        );
+        world.sleep.machines -= 1;
+    }
+    world.tenant_up =
+        world.runs("StatefulSet", "etcd") && world.runs("Deployment", "control-plane");
+    if world.runs("Deployment", "control-plane") {
+        assert!(
+            world.runs("StatefulSet", "etcd") || phase(world) == Some(HibernationPhase::Waking)
+        );
+    }
+}
+
+/// Reconciles, of which all together do so many writes before the operator dies once; until nothing is left to do.
+fn go_on(world: &mut World, mut budget: usize, erases: bool) -> bool {
+    let (mut died, mut quiet) = (false, 0);
+    for round in 0..MOST {
+        let before = world.writes;
+        let mut without_end = usize::MAX;
+        let left = if died { &mut without_end } else { &mut budget };
+        let lived = world.reconcile(left);
+        died |= !lived;
+        others(world);
+        quiet = if before == world.writes && lived {
+            quiet + 1
+        } else {
+            0
+        };
+        if quiet == 3 {
+            return died;
+        }
+        let status = world
+            .cluster
+            .status
+            .as_mut()
+            .and_then(|s| s.hibernation.as_mut());
+        if let Some(status) = status.filter(|_| erases && round < 12) {
+            status.phase = HibernationPhase::default();
+        }
+    }
+    panic!("it never comes to rest: {:?}", told(world));
+}
+
+#[test]
+fn sleep_and_wake_end_the_same_wherever_the_operator_dies() {
+    let whole = awake();
+    let before = kept(&whole);
+    let mut least = 0;
+    for budget in 0.. {
+        let mut world = whole.clone();
+        want(&mut world, true);
+        let died = go_on(&mut world, budget, false);
+        assert_eq!(running(&world), [""; 0], "{budget}");
+        assert_eq!(phase(&world), Some(HibernationPhase::Asleep), "{budget}");
+        assert_eq!(kept(&world), before, "{budget}");
+        want(&mut world, false);
+        go_on(&mut world, budget, false);
+        assert_eq!(
+            running(&world),
+            ["ccm", "control-plane", "controllers", "etcd"],
+            "{budget}"
+        );
+        assert_eq!(
+            (told(&world), world.condition("Ready").0.as_str()),
+            (None, "True"),
+            "{budget}"
+        );
+        assert_eq!(kept(&world), before, "{budget}");
+        if !died {
+            break;
+        }
+        least = budget;
+    }
+    assert!(least > 5, "{least} writes are fewer than it must have");
+}
+
+#[test]
+fn a_phase_that_is_erased_is_computed_again() {
+    let mut world = awake();
+    world.sleep.machines = 0;
+    want(&mut world, true);
+    go_on(&mut world, usize::MAX, true);
+    assert_eq!(phase(&world), Some(HibernationPhase::Asleep));
+    want(&mut world, false);
+    go_on(&mut world, usize::MAX, true);
+    assert_eq!((told(&world), running(&world).len()), (None, 4));
+}
+
+#[test]
+fn asleep_is_no_error_and_costs_neither_a_write_nor_a_question() {
+    let mut world = awake();
+    want(&mut world, true);
+    go_on(&mut world, usize::MAX, false);
+    assert_eq!(
+        world.condition("Ready"),
+        ("False".to_owned(), "Hibernated".to_owned())
+    );
+    assert_eq!(
+        world.condition("Degraded"),
+        ("False".to_owned(), "AsExpected".to_owned())
+    );
+    assert_eq!(
+        world.condition("Progressing"),
+        ("False".to_owned(), "Hibernated".to_owned())
+    );
+    for type_ in ["EtcdReady", "ControlPlaneReady", "ControllersReady"] {
+        assert_eq!(
+            world.condition(type_),
+            ("False".to_owned(), "Hibernated".to_owned()),
+            "{type_}"
+        );
+    }
+    let (writes, questions) = (world.writes, world.sleep.questions);
+    // Also where somebody thinks that objects inside have to be listed, and with another version, which waits.
+    world.list_due = true;
+    for _ in 0..5 {
+        let plan = plan(&world.observe(), &world.settings, world.now);
+        assert!(plan.is_settled() && plan.rollout.is_none(), "{plan:?}");
+        let after = plan.requeue_after.unwrap();
+        assert!(after > std::time::Duration::from_secs(3600), "{after:?}");
+        world.reconcile(&mut usize::MAX.clone());
+    }
+    assert_eq!((world.writes, world.sleep.questions), (writes, questions));
+}
+
+#[test]
+fn a_version_that_is_asked_for_takes_effect_when_it_wakes() {
+    let mut world = awake();
+    want(&mut world, true);
+    go_on(&mut world, usize::MAX, false);
+    world.cluster.spec.version = "1.36.3".to_owned();
+    go_on(&mut world, usize::MAX, false);
+    assert_eq!(
+        (running(&world).len(), phase(&world)),
+        (0, Some(HibernationPhase::Asleep))
+    );
+    want(&mut world, false);
+    go_on(&mut world, usize::MAX, false);
+    let status = world.cluster.status.clone().unwrap();
+    assert!(
+        status.upgrade.is_some() || status.version.as_deref() == Some("1.36.3"),
+        "{status:?}"
+    );
+}
+
+#[test]
+fn it_stays_up_with_the_reason_while_something_is_left_on_nodes() {
+    let mut world = awake();
+    world.sleep.left = Some("pod shop/db-0 and 2 more");
+    want(&mut world, true);
+    go_on(&mut world, usize::MAX, false);
+    assert_eq!(running(&world).len(), 4);
+    let conditions = world.cluster.status.clone().unwrap().conditions;
+    let progressing = conditions
+        .iter()
+        .find(|c| c.type_ == "Progressing")
+        .unwrap();
+    assert!(
+        progressing.message.contains("shop/db-0"),
+        "{}",
+        progressing.message
+    );
+    assert_eq!(
+        (
+            progressing.reason.as_str(),
+            world.condition("Ready").0.as_str()
+        ),
+        ("FallingAsleep", "True")
+    );
+    world.sleep.left = None;
+    go_on(&mut world, usize::MAX, false);
+    assert_eq!(running(&world), [""; 0]);
+}
+
+#[test]
+fn etcd_stays_until_the_last_pod_is_gone_that_writes_or_backs_up() {
+    for lingering in ["ccm", "control-plane", "controllers", "backup"] {
+        let mut world = awake();
+        world.sleep.lingering.insert(lingering);
+        want(&mut world, true);
+        go_on(&mut world, usize::MAX, false);
+        assert!(world.runs("StatefulSet", "etcd"), "{lingering}");
+        world.sleep.lingering.clear();
+        go_on(&mut world, usize::MAX, false);
+        assert_eq!(running(&world), [""; 0], "{lingering}");
+    }
+}
+
+#[test]
+fn a_request_wakes_it_until_it_is_sent_to_sleep_anew() {
+    let mut world = awake();
+    want(&mut world, true);
+    go_on(&mut world, usize::MAX, false);
+    world.sleep.asked = Some(world.now + jiff::SignedDuration::from_secs(1));
+    go_on(&mut world, usize::MAX, false);
+    assert_eq!(
+        (running(&world).len(), phase(&world)),
+        (4, Some(HibernationPhase::Awake))
+    );
+    assert_eq!(world.condition("Ready").0, "True");
+    want(&mut world, false);
+    go_on(&mut world, usize::MAX, false);
+    assert_eq!(told(&world), None);
+    world.now += jiff::SignedDuration::from_secs(60);
+    want(&mut world, true);
+    go_on(&mut world, usize::MAX, false);
+    assert_eq!(running(&world), [""; 0]);
+}
+
+#[test]
+fn one_that_never_answered_is_started_first() {
+    let mut spec = minimal();
+    spec["hibernation"] = json!({ "enabled": true });
+    let mut world = World::new(spec);
+    go_on(&mut world, usize::MAX, false);
+    assert_eq!(running(&world), [""; 0]);
+    assert!(
+        world
+            .cluster
+            .status
+            .clone()
+            .unwrap()
+            .bootstrap_hash
+            .is_some()
+    );
+}
+
+#[test]
+fn the_activator_waits_in_its_place_while_nothing_runs_wherever_the_operator_dies() {
+    let mut whole = awake();
+    whole.sleep.activators.insert("10.0.9.1".parse().unwrap());
+    let slice = Key::new("EndpointSlice", NS, names::ACTIVATOR_SLICE);
+    for budget in 0.. {
+        let mut world = whole.clone();
+        want(&mut world, true);
+        let died = go_on(&mut world, budget, false);
+        let entry: api::activator::Sleeper =
+            serde_json::from_str(&world.sleep.ports["20000"]).unwrap();
+        assert_eq!((entry.uid.as_str(), entry.server), (UID, None), "{budget}");
+        assert_eq!(
+            world.objects[&slice]["ports"][0]["port"], 20_000,
+            "{budget}"
+        );
+        // Another pod of it.
+        world.sleep.activators = ["10.0.9.2".parse().unwrap()].into();
+        go_on(&mut world, usize::MAX, false);
+        assert_eq!(
+            world.objects[&slice]["endpoints"][0]["addresses"][0],
+            "10.0.9.2"
+        );
+        want(&mut world, false);
+        go_on(&mut world, budget, false);
+        assert!(!world.objects.contains_key(&slice), "{budget}");
+        // Whoever was held is handed on meanwhile.
+        assert_eq!(world.sleep.ports.len(), 1, "{budget}");
+        world.now += jiff::SignedDuration::from_secs(10);
+        go_on(&mut world, usize::MAX, false);
+        assert!(
+            world.sleep.ports.is_empty() && told(&world).is_none(),
+            "{budget}"
+        );
+        if !died {
+            break;
+        }
+    }
+}
+
+#[test]
+fn who_is_woken_by_hand_alone_gets_no_port() {
+    let mut world = awake();
+    world.sleep.activators.insert("10.0.9.1".parse().unwrap());
+    world.cluster.spec.hibernation.wake = api::tenant_cluster::HibernationWake::Manual;
+    want(&mut world, true);
+    go_on(&mut world, usize::MAX, false);
+    assert_eq!((running(&world).len(), world.sleep.ports.len()), (0, 0));
+}

@@ -1,0 +1,109 @@
+//! Sleep of the simulated tenant cluster: machines that go one by one, and what is left of them inside.
+//!
+//! Invariant: a pod is there while its workload wants one, and one that lingers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use api::names::LABEL_COMPONENT;
+use jiff::Timestamp;
+use kit_objects::object::Key;
+use serde_json::{Value, json};
+use tenant_cp::names;
+
+use super::{NS, World};
+use crate::controllers::tenant_cluster::observed::Observed;
+use crate::hibernation::place::{self, Entry};
+use crate::hibernation::seen::{Left, Seen};
+use crate::hibernation::{holds_backup, is_of_interest};
+
+/// What is played of sleep.
+#[derive(Clone, Default)]
+pub(in super::super) struct Sleeper {
+    /// Machines that are there.
+    pub(in super::super) machines: usize,
+    /// What is left on nodes, for people.
+    pub(in super::super) left: Option<&'static str>,
+    /// When a request asked.
+    pub(in super::super) asked: Option<Timestamp>,
+    /// Components whose pods do not end.
+    pub(in super::super) lingering: BTreeSet<&'static str>,
+    /// Addresses of the activator's pods.
+    pub(in super::super) activators: BTreeSet<IpAddr>,
+    /// The ConfigMap of sleepers.
+    pub(in super::super) ports: BTreeMap<String, String>,
+    /// How often it was asked what is left.
+    pub(in super::super) questions: usize,
+}
+
+impl World {
+    pub(super) fn see_hibernation(&self) -> Option<Seen> {
+        if !is_of_interest(&self.cluster) {
+            return None;
+        }
+        let of =
+            |component: &str| json!({ "metadata": { "labels": { LABEL_COMPONENT: component } } });
+        let wants = |live: &Value| live["spec"]["replicas"].as_i64().unwrap_or(1) > 0;
+        let workloads = self.objects.iter().filter(|(key, live)| {
+            let is_workload = ["Deployment", "StatefulSet"].contains(&key.kind.as_str());
+            is_workload && key.namespace == NS && wants(live)
+        });
+        let mut pods: Vec<_> = workloads.map(|(key, _)| of(&key.name)).collect();
+        for pod in pods.iter_mut().filter(|_| self.tenant_up) {
+            pod["status"] = json!({ "podIP": "10.0.0.7", "conditions": [{ "type": "Ready",
+                "status": "True", "lastTransitionTime": "2026-11-21T11:00:00Z" }] });
+        }
+        if self.cluster.spec.backup.is_some() && !holds_backup(&self.cluster) {
+            pods.push(of("backup"));
+        }
+        pods.extend(self.sleep.lingering.iter().map(|component| of(component)));
+        Some(Seen {
+            machines: self.sleep.machines,
+            pods,
+            asked: self.sleep.asked,
+            place: self.see_place(),
+            left: None,
+        })
+    }
+
+    fn see_place(&self) -> Option<place::Seen> {
+        self.cluster.status.as_ref()?.hibernation.as_ref()?;
+        let key = Key::new("EndpointSlice", NS, names::ACTIVATOR_SLICE);
+        let slice = self.objects.get(&key);
+        Some(place::Seen {
+            addresses: self.sleep.activators.clone(),
+            version: Some("1".to_owned()),
+            data: self.sleep.ports.clone(),
+            slice: slice.and_then(|slice| Some(slice["metadata"]["uid"].as_str()?.to_owned())),
+        })
+    }
+
+    pub(super) fn keep_sleeper(&mut self, entry: &Entry, observed: &mut Observed) {
+        let port = entry.port.to_string();
+        match &entry.sleeper {
+            Some(sleeper) => {
+                let text = serde_json::to_string(sleeper).unwrap();
+                self.sleep.ports.insert(port, text);
+            }
+            None => {
+                self.sleep.ports.remove(&port);
+            }
+        }
+        observed.hibernation = self.see_hibernation();
+    }
+
+    pub(super) fn ask_left(&mut self, observed: &mut Observed) {
+        self.sleep.questions += 1;
+        let left = match (
+            self.runs("Deployment", names::CONTROL_PLANE),
+            self.sleep.left,
+        ) {
+            (false, _) => Left::Unknown("connection refused".to_owned()),
+            (true, Some(left)) => Left::Some(left.to_owned()),
+            (true, None) => Left::Nothing,
+        };
+        if let Some(seen) = &mut observed.hibernation {
+            seen.left = Some(left);
+        }
+    }
+}

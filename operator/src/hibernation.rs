@@ -1,0 +1,265 @@
+//! What of a tenant cluster runs while it falls asleep, sleeps and wakes. No I/O, no clock, no chance.
+//!
+//! There is no remembered phase: it follows from what is wanted, from what is seen, and from two facts that cannot be seen
+//! again once what tells of them is gone ([`Facts`]), which are written before anything depends on them. Every part asks
+//! this one value what of it runs, so that none is left behind half-scaled by an attempt that failed. Laws (`tests`):
+//! erasing the phase changes nothing; a crash between any two writes leads to the same end; the control plane stays until
+//! nothing is left on a node, the backup until nothing writes to etcd, etcd until the backup is over; waking undoes all of
+//! it from wherever it is; asleep nothing is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::tenant_cluster::{HibernationPhase, HibernationStatus, HibernationWake};
+use api::{Reason, TenantCluster};
+use jiff::Timestamp;
+
+pub mod parts;
+pub mod place;
+pub mod seen;
+#[cfg(test)]
+mod tests;
+
+use parts::{ALL, Part};
+use seen::Left;
+
+/// What cannot be seen again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Facts {
+    /// When it was sent to sleep.
+    pub since: Timestamp,
+    /// Nothing was left on nodes.
+    pub drained: bool,
+    /// Nothing was left that writes to etcd.
+    pub quiet: bool,
+}
+
+/// What is seen.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// Whether the spec wants it asleep.
+    pub enabled: bool,
+    /// Whether requests wake it, and when the last one did.
+    pub asked: Option<Timestamp>,
+    /// What stands in the status; none where it was not sent to sleep.
+    pub facts: Option<Facts>,
+    /// Why it is not sent to sleep now, for people.
+    pub busy: Option<&'static str>,
+    /// How many machines are there.
+    pub machines: usize,
+    /// What is left inside; none where it was not asked.
+    pub left: Option<Left>,
+    /// Pods that are there, terminating ones included.
+    pub pods: BTreeMap<Part, u32>,
+    /// Whether the API answers.
+    pub answers: bool,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// What is to be so, whoever sees it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Plan {
+    /// How far it is.
+    pub phase: Phase,
+    /// Facts as they should stand. Where they do not, that is written, and nothing that depends on them is done before.
+    pub record: Option<Facts>,
+    /// What does not run.
+    pub held: BTreeSet<Part>,
+    /// Whether it has to be asked what is left inside.
+    pub ask: bool,
+}
+
+/// How far it is, for people.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Phase {
+    /// It runs, and nobody wants it to sleep.
+    Awake,
+    /// It runs, and is to sleep once this is over.
+    Busy(&'static str),
+    /// These end.
+    Stop(Part),
+    /// Nothing is left.
+    Asleep,
+    /// It starts.
+    Waking,
+    /// A request woke it.
+    Woken,
+}
+
+impl Phase {
+    /// What the status calls it; none where it says nothing.
+    #[must_use]
+    pub fn told(&self) -> Option<HibernationPhase> {
+        match self {
+            Self::Awake | Self::Busy(_) => None,
+            Self::Stop(_) => Some(HibernationPhase::FallingAsleep),
+            Self::Asleep => Some(HibernationPhase::Asleep),
+            Self::Waking => Some(HibernationPhase::Waking),
+            Self::Woken => Some(HibernationPhase::Awake),
+        }
+    }
+
+    /// What conditions call it; none where it is no matter of sleep what they say.
+    #[must_use]
+    pub fn reason(&self) -> Option<Reason> {
+        match self {
+            Self::Awake | Self::Woken => None,
+            Self::Busy(_) | Self::Stop(_) => Some(Reason::FallingAsleep),
+            Self::Asleep => Some(Reason::Hibernated),
+            Self::Waking => Some(Reason::Waking),
+        }
+    }
+}
+
+/// Decides.
+#[must_use]
+pub fn plan(observed: &Observed) -> Plan {
+    let mut plan = Plan {
+        phase: Phase::Awake,
+        record: observed.facts,
+        held: BTreeSet::new(),
+        ask: false,
+    };
+    let Some(facts) = observed.facts else {
+        if observed.enabled {
+            match observed.busy {
+                Some(why) => plan.phase = Phase::Busy(why),
+                None => plan.record = Some(Facts::begun(observed.now)),
+            }
+        }
+        return plan;
+    };
+    let is_woken = observed.asked.is_some_and(|asked| asked > facts.since);
+    if !observed.enabled || is_woken {
+        awake(observed, facts, &mut plan);
+    } else {
+        asleep(observed, facts, &mut plan);
+    }
+    plan
+}
+
+/// It is to run, wherever it is.
+fn awake(observed: &Observed, facts: Facts, plan: &mut Plan) {
+    let slept = facts.drained || facts.quiet;
+    plan.phase = match (slept || !observed.answers, observed.enabled) {
+        (true, _) => Phase::Waking,
+        (false, true) => Phase::Woken,
+        (false, false) => Phase::Awake,
+    };
+    if slept {
+        // Who falls asleep again begins again.
+        plan.record = Some(Facts::begun(facts.since));
+    } else if observed.answers && !observed.enabled {
+        plan.record = None;
+    }
+}
+
+/// It is to end, one after the other.
+fn asleep(observed: &Observed, mut facts: Facts, plan: &mut Plan) {
+    for part in ALL {
+        plan.held.insert(part);
+        plan.phase = Phase::Stop(part);
+        let is_left = match part {
+            // What an autoscaler that ends asks for is not done: pools have no machines whatever their size says.
+            Part::Autoscaler => false,
+            Part::Machines => !facts.drained && !is_drained(observed, plan),
+            Part::Adapters | Part::ControlPlane | Part::Backup | Part::Etcd => {
+                observed.pods.get(&part).is_some_and(|pods| *pods > 0)
+            }
+        };
+        if is_left {
+            return;
+        }
+        let fact = match part {
+            Part::Machines => &mut facts.drained,
+            Part::ControlPlane => &mut facts.quiet,
+            Part::Autoscaler | Part::Adapters | Part::Backup | Part::Etcd => continue,
+        };
+        if !*fact {
+            *fact = true;
+            plan.record = Some(facts);
+            return;
+        }
+    }
+    plan.phase = Phase::Asleep;
+}
+
+/// Whether nothing is left on nodes, for certain: what is not known is left.
+fn is_drained(observed: &Observed, plan: &mut Plan) -> bool {
+    if observed.machines > 0 {
+        return false;
+    }
+    plan.ask = observed.left.is_none();
+    matches!(observed.left, Some(Left::Nothing))
+}
+
+impl Facts {
+    fn begun(since: Timestamp) -> Self {
+        Self {
+            since,
+            drained: false,
+            quiet: false,
+        }
+    }
+
+    /// As they stand in the status; none where they do not, or cannot be read.
+    #[must_use]
+    pub fn of(cluster: &TenantCluster) -> Option<Self> {
+        let status = cluster.status.as_ref()?.hibernation.as_ref()?;
+        Some(Self {
+            // One that cannot be read is of before everything: a request that was ever made wakes it.
+            since: status.since.parse().unwrap_or(Timestamp::MIN),
+            drained: status.drained,
+            quiet: status.quiet,
+        })
+    }
+
+    /// As they are to stand in the status.
+    #[must_use]
+    pub fn told(self, phase: HibernationPhase) -> HibernationStatus {
+        HibernationStatus {
+            phase,
+            since: self.since.to_string(),
+            drained: self.drained,
+            quiet: self.quiet,
+        }
+    }
+}
+
+/// Whether machines of a tenant cluster's pools are to be there. Until it was sent to sleep they are, and as soon as it
+/// wakes; a phase that is not known is what the facts say.
+#[must_use]
+pub fn holds_machines(cluster: &TenantCluster) -> bool {
+    let status = cluster.status.as_ref().and_then(|s| s.hibernation.as_ref());
+    status.is_some_and(|status| {
+        matches!(
+            status.phase,
+            HibernationPhase::FallingAsleep | HibernationPhase::Asleep
+        )
+    })
+}
+
+/// Whether the process that backs it up has no pod now: nothing writes to etcd any more.
+#[must_use]
+pub fn holds_backup(cluster: &TenantCluster) -> bool {
+    holds_machines(cluster) && Facts::of(cluster).is_some_and(|facts| facts.quiet)
+}
+
+/// Whether its API is left alone: it does not run, and whoever asks would wake it.
+#[must_use]
+pub fn is_left_alone(cluster: &TenantCluster) -> bool {
+    holds_machines(cluster) && Facts::of(cluster).is_some_and(|facts| facts.drained)
+}
+
+/// Whether it has to be looked at what of it runs.
+#[must_use]
+pub fn is_of_interest(cluster: &TenantCluster) -> bool {
+    let status = cluster.status.as_ref();
+    cluster.spec.hibernation.enabled || status.is_some_and(|s| s.hibernation.is_some())
+}
+
+/// Whether requests wake it.
+#[must_use]
+pub fn wakes_on_request(cluster: &TenantCluster) -> bool {
+    cluster.spec.hibernation.wake == HibernationWake::OnRequest
+}
