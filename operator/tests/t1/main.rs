@@ -45,6 +45,7 @@ mod ranges;
 mod rbac;
 mod rollouts;
 mod rotation;
+mod rotation_tokens;
 mod support;
 mod tenant_objects;
 mod upgrades;

@@ -193,6 +193,7 @@ pub async fn observe(
         etcd_disks,
         etcd_patience: ctx.etcd_patience,
         preflight: None,
+        held_tokens: None,
         upgrade_snapshot,
         upgrade_calm: ctx.upgrade_calm,
         failures: BTreeMap::new(),
@@ -303,7 +304,7 @@ pub(super) fn secrets(objects: &BTreeMap<Key, Value>) -> SecretData {
 pub(super) fn material(objects: &BTreeMap<Key, Value>) -> Material {
     let mut material = certificates::read_store(&with_carried(secrets(objects)));
     for name in dropped(objects) {
-        material.store.remove(name);
+        material.forget(name);
     }
     material
 }

@@ -29,6 +29,7 @@ use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
+use crate::tenant_session::held_tokens::HeldToken;
 use crate::tenant_session::largest::Size;
 use crate::tenant_session::preflight::answers::Inside;
 use crate::upgrades::{snapshot, versions};
@@ -153,6 +154,8 @@ pub(super) struct World {
     pub(super) restore: Option<Play>,
     /// What its API says of an upgrade.
     pub(super) preflight: Inside,
+    /// Tokens that Secrets hold inside, or why they are not known.
+    pub(super) held_tokens: Result<Vec<HeldToken>, String>,
     /// Snapshots that were asked for, by name.
     pub(super) snapshots: BTreeMap<String, Arc<Snapshot>>,
     /// How many servers were asked of it, each time.
@@ -204,6 +207,7 @@ impl World {
             wanted: BTreeSet::new(),
             restore: None,
             preflight: Inside::empty(),
+            held_tokens: Ok(Vec::new()),
             snapshots: BTreeMap::new(),
             asked: Vec::new(),
             calm: std::time::Duration::ZERO,
@@ -268,6 +272,7 @@ impl World {
             etcd_disks: self.disks.clone(),
             etcd_patience: Patience::default(),
             preflight: None,
+            held_tokens: None,
             upgrade_snapshot: self.see_snapshot(),
             upgrade_calm: self.calm,
             failures: BTreeMap::new(),
@@ -322,6 +327,7 @@ impl World {
             observed.failures = before.failures;
             observed.turn = before.turn;
             observed.preflight = before.preflight;
+            observed.held_tokens = before.held_tokens;
             observed.upgrade_snapshot = before.upgrade_snapshot;
         }
         finished
@@ -450,6 +456,9 @@ impl World {
                     resource: "events".to_owned(),
                     bytes: self.largest,
                 }]);
+            }
+            Action::AskHeldTokens { .. } => {
+                observed.held_tokens = Some(self.held_tokens.clone());
             }
             Action::AskPreflight { servers, .. } => {
                 observed.preflight = Some(self.preflight.clone());
