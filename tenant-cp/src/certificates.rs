@@ -31,6 +31,7 @@ pub use crate::generations::Generations;
 use crate::generations::of_authority;
 pub use crate::material::{
     Material, ServiceAccountKeys, encryption_configuration, encryption_key, encryption_name,
+    service_account_file, service_account_generation,
 };
 use crate::names::{ENCRYPTION, SERVICE_ACCOUNT};
 
@@ -41,6 +42,8 @@ pub struct Plan {
     pub due: Vec<Due>,
     /// Service account keys must be made: `pki::issue::key_pair`.
     pub service_account: bool,
+    /// Another generation of them must be made, with this number.
+    pub next_service_account: Option<u32>,
     /// An encryption key must be made: `encryption_key(&pki::issue::random_bytes()?)`.
     pub encryption: bool,
     /// What a person must mend; goes to the condition `CertificatesReady`.
@@ -51,7 +54,8 @@ impl Plan {
     /// Whether nothing must be made.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.due.is_empty() && !self.service_account && !self.encryption
+        let keys = self.service_account || self.encryption || self.next_service_account.is_some();
+        self.due.is_empty() && !keys
     }
 }
 
@@ -73,6 +77,7 @@ pub fn plan(wants: &[Want], material: &Material, established: bool, now: Timesta
     let mut plan = Plan {
         due: pki::plan(wants, store, now),
         service_account: material.service_account.is_empty(),
+        next_service_account: None,
         encryption: material.encryption.is_empty(),
         problems: pki::authority_problems(wants, store, now)
             .into_iter()

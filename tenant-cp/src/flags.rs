@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-mod apiserver;
+pub mod apiserver;
 pub mod controller_manager;
 pub mod features;
 mod scheduler;

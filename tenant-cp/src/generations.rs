@@ -45,6 +45,22 @@ impl<T> Generations<T> {
         self.all.insert(generation, value);
     }
 
+    /// Takes one away.
+    pub fn remove(&mut self, generation: u32) -> Option<T> {
+        self.all.remove(&generation)
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, generation: u32) -> Option<&T> {
+        self.all.get(&generation)
+    }
+
+    /// Their numbers, the oldest first.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.all.keys().copied()
+    }
+
     /// Has a generation stay active while a newer one is brought to everybody who has to trust or read it.
     /// Without it the newest is active.
     pub fn hold(&mut self, generation: u32) {
@@ -96,7 +112,7 @@ impl<T> FromIterator<(u32, T)> for Generations<T> {
     }
 }
 
-/// What a generation of an authority is called. Example: `client-ca`, `client-ca-g2`.
+/// What a generation of an authority, or the Secret of a generation of keys, is called. Example: `client-ca`, `client-ca-g2`.
 #[must_use]
 pub fn authority_name(authority: &str, generation: u32) -> String {
     match generation {
@@ -112,6 +128,18 @@ pub fn of_authority(name: &str, authority: &str) -> Option<u32> {
         "" => Some(1),
         rest => number(rest, "-g").filter(|generation| *generation > 1),
     }
+}
+
+/// What the Secret of a generation of service account keys is called. Example: `service-account`, `service-account-g2`.
+#[must_use]
+pub fn service_account_secret(generation: u32) -> String {
+    authority_name(names::SERVICE_ACCOUNT, generation)
+}
+
+/// The inverse: which generation of service account keys a Secret is of. None for anything else.
+#[must_use]
+pub fn of_service_account(secret: &str) -> Option<u32> {
+    of_authority(secret, names::SERVICE_ACCOUNT)
 }
 
 /// Whether a name is a generation of one of [`names::AUTHORITIES`].

@@ -8,7 +8,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use pki::{Key, Store};
 use serde_json::Value;
 
-use crate::generations::{Generations, number, of_authority};
+use crate::generations::{Generations, number, of_authority, of_service_account};
 
 /// Resources whose objects are encrypted at rest.
 const ENCRYPTED: [&str; 1] = ["secrets"];
@@ -27,6 +27,9 @@ pub struct Material {
     pub store: Store,
     /// Keys of service account tokens: the active one signs, all verify.
     pub service_account: Generations<ServiceAccountKeys>,
+    /// Public keys of those that were dropped, PEM, which kube-apiservers of before still name: without the file one of
+    /// them would not start again.
+    pub service_account_dropped: Generations<String>,
     /// Keys of encryption at rest, in base64: the active one writes, all read.
     pub encryption: Generations<Key>,
     /// Which generation of an authority signs, where that is not the oldest: everybody believes that one, whatever is
@@ -35,6 +38,21 @@ pub struct Material {
 }
 
 impl Material {
+    /// Takes away what the Secret of this name has: nobody is to believe it any more.
+    pub fn forget(&mut self, secret: &str) {
+        self.store.remove(secret);
+        if let Some(generation) = of_service_account(secret) {
+            self.service_account.remove(generation);
+        }
+    }
+
+    /// Whether it has what the Secret of this name has.
+    #[must_use]
+    pub fn has(&self, secret: &str) -> bool {
+        let keys = of_service_account(secret).and_then(|number| self.service_account.get(number));
+        keys.is_some() || self.store.contains_key(secret)
+    }
+
     /// The generation of an authority that signs, as it is called in the store; none where there is none.
     #[must_use]
     pub fn signer(&self, authority: &str) -> Option<&String> {
@@ -56,13 +74,15 @@ pub struct ServiceAccountKeys {
     pub private: Key,
 }
 
-/// What the files of a generation of service account keys are called, without `.pub` and `.key`.
-pub(crate) fn service_account_file(generation: u32) -> String {
+/// What the files of a generation of service account keys are called, without `.pub` and `.key`. Example: `sa-k1`.
+#[must_use]
+pub fn service_account_file(generation: u32) -> String {
     format!("{SERVICE_ACCOUNT_KEY}{generation}")
 }
 
 /// The generation of such a file.
-pub(crate) fn service_account_generation(file: &str) -> Option<u32> {
+#[must_use]
+pub fn service_account_generation(file: &str) -> Option<u32> {
     number(file, SERVICE_ACCOUNT_KEY)
 }
 

@@ -14,9 +14,14 @@ pub const ETCD: &str = "etcd";
 pub const ETCD_RESTORE: &str = "etcd-restore";
 /// Annotation of volumes and their claims: until when they are kept although nothing uses them, RFC 3339, UTC.
 pub const KEEP_UNTIL: &str = "covey.dev/keep-until";
-/// Annotation of the Secret of an authority's generation: nobody is to believe it any more. It stays, so that its number
+/// Annotation of the Secret of an authority's or a key's generation: nobody is to believe it any more. It stays, so that its number
 /// is not used again, and that no copy of it, of a backup say, comes back in its place.
 pub const DROPPED: &str = "covey.dev/dropped";
+/// Annotation of the Secret of a generation of service account keys: until when it signed, RFC 3339, UTC; empty where it
+/// signs again. Nobody could see that later, and its tokens last from then on.
+pub const SIGNED_UNTIL: &str = "covey.dev/signed-until";
+/// Annotation of pods of the control plane: hash of who may sign clients, once that was turned.
+pub const CLIENTS_HASH: &str = "covey.dev/clients-authority-hash";
 /// Headless Service of the etcd members, and the name that every peer certificate holds.
 pub const ETCD_PEERS: &str = "etcd-peers";
 /// Container and Secret of the kube-apiserver.

@@ -95,6 +95,14 @@ impl Files {
         self.service_account_signers(keys)
     }
 
+    /// What verified before and is still named.
+    pub(crate) fn service_account_dropped(&mut self, keys: &Generations<String>) {
+        for (generation, public) in keys.active_first() {
+            let file = service_account_file(generation);
+            self.put(&format!("{file}.pub"), public);
+        }
+    }
+
     /// The private ones alone.
     pub(crate) fn service_account_signers(
         &mut self,

@@ -80,9 +80,9 @@ with_backups! {
         UpgradeWarned: Fine, "";
         /// All programs of the control plane have the version that was asked for.
         Upgraded: Fine, "";
-        /// An authority is turned: another generation of it is made, believed, signs, and is at last the only one.
+        /// An authority or key is turned: another generation of it is made, believed, signs, and is at last the only one.
         Rotating: Waiting, "Nothing. If it stays: `status.rotation` says what it waits for.";
-        /// Nothing but the wanted generation of an authority is believed any more.
+        /// Nothing but the wanted generation of an authority or key is believed any more.
         Rotated: Fine, "";
         /// It is put to sleep: machines are drained and deleted, then what runs ends, one after the other.
         FallingAsleep: Waiting, "If it stays: the message says what is left. Set `spec.hibernation.enabled` to false to keep it awake.", since "0.2.0";
@@ -90,6 +90,8 @@ with_backups! {
         Hibernated: Fine, "", since "0.2.0";
         /// It wakes: what ran before starts.
         Waking: Waiting, "Nothing; it takes seconds, and machines minutes.", since "0.2.0";
+        /// Service account keys are turned, and tokens of before have not ended yet: they are let in meanwhile.
+        WaitingForTokens: Fine, "";
         /// New pods of the control plane are not ready after ten minutes; the old ones serve on.
         /// Cause: An image that cannot be pulled, a flag that the new version does not know, or no room for one pod more.
         RolloutStuck: Person, "Mend what the pods say, or set `spec.version` or the flags back.";

@@ -15,6 +15,13 @@ pub struct Rotation {
     /// it is. Example: `{"generation": 2}`.
     #[serde(default, rename = "usersCA", skip_serializing_if = "Option::is_none")]
     pub users_ca: Option<Turn>,
+
+    /// The keys that sign and verify tokens of service accounts. When it is over tokens that were signed by another key
+    /// are refused. Until then all are let in: it waits until the last of them has ended, 24 hours and ten minutes, and
+    /// for those in Secrets of the type `kubernetes.io/service-account-token`, which never end. Default: they stay as
+    /// they are. Example: `{"generation": 2}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_account_keys: Option<KeyTurn>,
 }
 
 impl Rotation {
@@ -37,6 +44,29 @@ pub struct Turn {
     /// believed. Default: `false`. Example: `true`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hold: bool,
+}
+
+/// Keys that are turned, and of which what they signed lasts for a time.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyTurn {
+    /// Which generation is to sign, 1 to 1000000; a new tenant cluster has the first. A number above all that there were
+    /// (`status.rotation`) makes a new one. One that still verifies signs again; one that was dropped cannot come back.
+    /// Required, no default. Example: 2.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub generation: u32,
+
+    /// `true`: the rotation stays where it is. As long as nothing is dropped the generations of before and after both
+    /// verify. Default: `false`. Example: `true`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
+
+    /// The generation whose rotation does not wait for tokens of before, 1 to 1000000: they are refused as soon as all is
+    /// signed by the new key. For a key that was stolen, or when nobody uses such a token. Default: it waits.
+    /// Example: 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub complete: Option<u32>,
 }
 
 /// How far the rotation of one thing is.

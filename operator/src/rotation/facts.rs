@@ -24,6 +24,8 @@ pub struct Facts {
     pub verifiers: Known<bool>,
     /// Whether all that holders have, and would be given now, is of the one that signs.
     pub holders: Known<bool>,
+    /// What the others signed that is in use yet and that Covey cannot replace, for people; absent where there is nothing.
+    pub outstanding: Known<String>,
     /// Whether verifiers are to be replaced, or are being replaced, that believe something else.
     pub is_spreading: bool,
     /// What else changes the tenant cluster now, for people: nothing is begun beside it.

@@ -1,7 +1,7 @@
 //! The next step of a rotation: make, bring to all who verify, sign, replace what was signed before, drop.
 //!
 //! Invariant: adding to what is believed is always allowed; the signer changes only to what every verifier believes, and
-//! a generation is dropped only when nothing of ours is signed by it.
+//! a generation is dropped only when nothing is in use that it signed.
 
 use std::collections::BTreeSet;
 
@@ -31,6 +31,8 @@ pub enum Wait {
     Verifiers,
     /// Everything that holders have is of the one that signs.
     Holders,
+    /// What others signed, and nobody but its holders can replace, is in use no more.
+    Outstanding,
     /// Something is not known.
     Unknown(&'static str),
     /// Something else changes the tenant cluster.
@@ -119,7 +121,12 @@ fn at_target(facts: &Facts) -> (RotationPhase, Result<Step, Wait>) {
         return (RotationPhase::Switching, Err(wait));
     }
     // Another rollout may be under way: one that is to believe less is not put on top of it.
-    let next = holds(facts.verifiers, Wait::Verifiers).map(|()| Step::Drop(others));
+    let next = match (holds(facts.verifiers, Wait::Verifiers), &facts.outstanding) {
+        (Err(wait), _) => Err(wait),
+        (Ok(()), Known::Absent) => Ok(Step::Drop(others)),
+        (Ok(()), Known::Known(_)) => Err(Wait::Outstanding),
+        (Ok(()), Known::Unknown { why }) => Err(Wait::Unknown(why)),
+    };
     (RotationPhase::Draining, next)
 }
 

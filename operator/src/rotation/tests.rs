@@ -11,6 +11,11 @@ use super::told;
 
 mod world;
 
+const USERS: told::Subject = told::Subject {
+    name: "usersCA",
+    holders: "the kubeconfig, to have what is signed by",
+};
+
 /// The second generation is asked for, and nothing was done.
 fn asked() -> Facts {
     Facts {
@@ -21,6 +26,7 @@ fn asked() -> Facts {
         signs: 1,
         verifiers: Known::Known(true),
         holders: Known::Known(true),
+        outstanding: Known::Absent,
         is_spreading: false,
         busy: None,
     }
@@ -79,6 +85,35 @@ fn phases_come_one_after_the_other_and_each_waits_for_what_it_depends_on() {
     };
     assert_eq!(decide(&over).phase, RotationPhase::Idle);
     assert_eq!((decide(&over).step, decide(&over).wait), (None, None));
+}
+
+#[test]
+fn nothing_is_dropped_while_something_is_in_use_that_it_signed() {
+    let token = Facts {
+        signs: 2,
+        outstanding: Known::Known("a token".to_owned()),
+        ..both()
+    };
+    is(&token, RotationPhase::Draining, Err(Wait::Outstanding));
+    let told = told::status(
+        USERS,
+        &token,
+        &decide(&token),
+        None,
+        jiff::Timestamp::UNIX_EPOCH,
+    );
+    assert_eq!(told.unwrap().waiting_for.as_deref(), Some("a token"));
+    assert_eq!(
+        told::progress(USERS, &token, &decide(&token)),
+        None,
+        "it is at rest"
+    );
+    let unseen = Facts {
+        outstanding: Known::Unknown { why: "it is dark" },
+        ..token
+    };
+    let waits = Err(Wait::Unknown("it is dark"));
+    is(&unseen, RotationPhase::Draining, waits);
 }
 
 #[test]
@@ -148,7 +183,7 @@ fn until_it_is_dropped_the_one_of_before_signs_again() {
     let decision = decide(&late);
     assert!(decision.is_refused && decision.step.is_none());
     assert_eq!(
-        told::refusal("usersCA", &late),
+        told::refusal(USERS, &late),
         "spec.rotation.usersCA.generation: 1 is believed no more; set it to 2, or to 3 for a new one"
     );
 }
@@ -178,7 +213,7 @@ fn number_that_is_raised_again_and_again_makes_a_few_generations() {
     };
     is(&full, RotationPhase::Preparing, Err(Wait::TooMany));
     let told = told::status(
-        "usersCA",
+        USERS,
         &full,
         &decide(&full),
         None,
@@ -198,21 +233,18 @@ fn where_nothing_was_ever_turned_nothing_is_told() {
         ..asked()
     };
     let at = jiff::Timestamp::UNIX_EPOCH;
-    assert_eq!(
-        told::status("usersCA", &never, &decide(&never), None, at),
-        None
-    );
-    assert_eq!(told::progress("usersCA", &never, &decide(&never)), None);
+    assert_eq!(told::status(USERS, &never, &decide(&never), None, at), None);
+    assert_eq!(told::progress(USERS, &never, &decide(&never)), None);
 }
 
 #[test]
 fn time_of_a_phase_is_when_it_was_first_seen() {
     let at = |second| jiff::Timestamp::from_second(second).unwrap();
     let facts = both();
-    let first = told::status("usersCA", &facts, &decide(&facts), None, at(1)).unwrap();
-    let again = told::status("usersCA", &facts, &decide(&facts), Some(&first), at(9));
+    let first = told::status(USERS, &facts, &decide(&facts), None, at(1)).unwrap();
+    let again = told::status(USERS, &facts, &decide(&facts), Some(&first), at(9));
     assert_eq!(again.as_ref(), Some(&first));
     let next = Facts { signs: 2, ..both() };
-    let next = told::status("usersCA", &next, &decide(&next), Some(&first), at(9)).unwrap();
+    let next = told::status(USERS, &next, &decide(&next), Some(&first), at(9)).unwrap();
     assert_ne!(next.since, first.since);
 }

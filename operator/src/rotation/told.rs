@@ -11,10 +11,22 @@ use tenant_cp::validate::rotation::refusal as refusal_of;
 use super::facts::Facts;
 use super::plan::{Decision, MOST, Step, Wait};
 
+/// Most characters of what it waits for, as the schema has it.
+const LONGEST: usize = 512;
+
+/// What is turned, in words.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    /// What `spec.rotation` and the status call it.
+    pub name: &'static str,
+    /// Who holds what it signs and what that has to be; the number of the generation follows.
+    pub holders: &'static str,
+}
+
 /// The entry of the status; none where there is nothing to tell.
 #[must_use]
 pub fn status(
-    name: &str,
+    subject: Subject,
     facts: &Facts,
     decision: &Decision,
     before: Option<&RotationStatus>,
@@ -26,19 +38,21 @@ pub fn status(
     }
     let since = before.filter(|before| before.phase == decision.phase);
     Some(RotationStatus {
-        name: name.to_owned(),
+        name: subject.name.to_owned(),
         generation: facts.wanted.unwrap_or(facts.signs),
         signs: facts.signs,
         believed: facts.believed.iter().copied().collect(),
         phase: decision.phase,
         since: since.map_or_else(|| now.to_string(), |before| before.since.clone()),
-        waiting_for: waiting_for(name, facts, decision),
+        waiting_for: waiting_for(subject, facts, decision)
+            .map(|what| what.chars().take(LONGEST).collect()),
     })
 }
 
-fn waiting_for(name: &str, facts: &Facts, decision: &Decision) -> Option<String> {
+fn waiting_for(subject: Subject, facts: &Facts, decision: &Decision) -> Option<String> {
+    let name = subject.name;
     if decision.is_refused {
-        return Some(refusal(name, facts));
+        return Some(refusal(subject, facts));
     }
     let all = listed(&facts.believed);
     Some(match decision.wait? {
@@ -46,10 +60,8 @@ fn waiting_for(name: &str, facts: &Facts, decision: &Decision) -> Option<String>
             format!("kube-apiservers that believe nothing but {all}")
         }
         Wait::Verifiers => format!("kube-apiservers that all believe {all}"),
-        Wait::Holders => format!(
-            "the kubeconfig and the kube-controller-managers, to have what generation {} signs",
-            facts.signs
-        ),
+        Wait::Holders => format!("{} generation {}", subject.holders, facts.signs),
+        Wait::Outstanding => facts.outstanding.clone().there()?,
         Wait::Unknown(why) => format!("what cannot be seen now: {why}"),
         Wait::Busy(what) => what.to_owned(),
         Wait::Hold => format!("spec.rotation.{name}.hold to be false"),
@@ -65,16 +77,18 @@ fn waiting_for(name: &str, facts: &Facts, decision: &Decision) -> Option<String>
 
 /// Why what is asked for cannot be had, and how to mend it.
 #[must_use]
-pub fn refusal(name: &str, facts: &Facts) -> String {
+pub fn refusal(subject: Subject, facts: &Facts) -> String {
+    let name = subject.name;
     let newest = facts.believed.iter().chain(&facts.dropped).max();
     let asked = facts.wanted.unwrap_or_default();
     let why = refusal_of(asked, facts.signs, newest.copied().unwrap_or_default());
     format!("spec.rotation.{name}.generation: {why}")
 }
 
-/// What goes on, for the condition `Progressing`; none where it stands because its user has it stand, or at rest.
+/// What goes on, for the condition `Progressing`; none where it stands because its user
+/// has it stand, or for as long as what was signed lasts, or at rest.
 #[must_use]
-pub fn progress(name: &str, facts: &Facts, decision: &Decision) -> Option<String> {
+pub fn progress(subject: Subject, facts: &Facts, decision: &Decision) -> Option<String> {
     if decision.is_refused || decision.phase == RotationPhase::Idle {
         return None;
     }
@@ -82,9 +96,10 @@ pub fn progress(name: &str, facts: &Facts, decision: &Decision) -> Option<String
         (Some(Step::Make(generation)), _) => format!("generation {generation} is made"),
         (Some(Step::Sign(generation)), _) => format!("generation {generation} signs from now on"),
         (Some(Step::Drop(others)), _) => format!("no longer believed: {}", listed(others)),
-        (None, Some(Wait::Hold | Wait::Unasked)) | (None, None) => return None,
-        (None, Some(_)) => format!("it waits for {}", waiting_for(name, facts, decision)?),
+        (None, Some(Wait::Hold | Wait::Unasked | Wait::Outstanding)) | (None, None) => return None,
+        (None, Some(_)) => format!("it waits for {}", waiting_for(subject, facts, decision)?),
     };
+    let name = subject.name;
     Some(format!("{name} is turned ({:?}): {what}", decision.phase))
 }
 

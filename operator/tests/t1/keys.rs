@@ -349,6 +349,27 @@ impl ControlPlane {
         self.user(session.client(&Budget::waiting(PATIENCE))?).await
     }
 
+    /// The name that a kube-apiserver knows the service account of a token by; none where it is not let in.
+    pub(crate) async fn user_of_token(
+        &self,
+        server: SocketAddr,
+        token: &str,
+    ) -> Result<Option<String>> {
+        let authority = bundle(&self.material.store, "ca").context("no authority")?;
+        let kubeconfig = serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "clusters": [{ "name": "a", "cluster": {
+                "server": format!("https://{server}"), "tls-server-name": "kubernetes",
+                "certificate-authority-data": STANDARD.encode(authority),
+            }}],
+            "users": [{ "name": "a", "user": { "token": token } }],
+            "contexts": [{ "name": "a", "context": { "cluster": "a", "user": "a" } }],
+        }))?;
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        self.user(Client::try_from(config)?).await
+    }
+
     fn client(&self, identity: &KeyPair) -> Result<Client> {
         let session = session(&self.material, self.api, identity)?;
         Ok(session.client(&Budget::waiting(PATIENCE))?)
@@ -389,6 +410,12 @@ impl ControlPlane {
         let rights: Vec<_> = wanted.iter().filter(|o| rbac::is_privileged(o)).collect();
         let applied = apply_in_order(&self.administrator()?, &rights).await;
         Ok(applied.map_err(|left| left.error)?)
+    }
+
+    /// The administrator at one kube-apiserver.
+    pub(crate) fn administrator_at(&self, server: SocketAddr) -> Result<Client> {
+        let session = session(&self.material, server, &self.signed("client-ca")?)?;
+        Ok(session.client(&Budget::waiting(PATIENCE))?)
     }
 
     pub(crate) fn administrator(&self) -> Result<Client> {

@@ -46,6 +46,7 @@ mod ranges;
 mod rbac;
 mod rollouts;
 mod rotation;
+mod rotation_tokens;
 mod support;
 mod tenant_objects;
 mod upgrades;

@@ -201,6 +201,16 @@ pub fn public_key_pins(bundle: &str) -> Option<Vec<String>> {
     pins.filter(|pins| !pins.is_empty())
 }
 
+/// SHA-256 of a public key (PEM, `PUBLIC KEY`): the name that a token has of the key that signed it is this in base64
+/// (kubernetes `pkg/serviceaccount/jwt.go`, 1.35). None where it is none.
+#[must_use]
+pub fn public_key_digest(public: &str) -> Option<Vec<u8>> {
+    let pem = Pem::iter_from_buffer(public.as_bytes()).next()?.ok()?;
+    let is_key = pem.label == "PUBLIC KEY";
+    let digest = ring::digest::digest(&ring::digest::SHA256, &pem.contents);
+    is_key.then(|| digest.as_ref().to_vec())
+}
+
 fn leaf_reason(
     want: &Want,
     pair: Option<&KeyPair>,

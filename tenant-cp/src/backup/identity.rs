@@ -17,7 +17,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::certificates::secrets::{SecretData, read_store};
-use crate::generations::{Generations, is_authority, of_authority};
+use crate::generations::{Generations, is_authority, of_authority, of_service_account};
 use crate::material::encryption_name;
 use crate::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 
@@ -146,11 +146,11 @@ fn encoded(secrets: &SecretData) -> BTreeMap<&String, BTreeMap<&String, String>>
         .collect()
 }
 
-/// Whether a Secret of the tenant namespace is part of it: a generation of one of [`AUTHORITIES`], the keys of service
-/// account tokens, those of encryption.
+/// Whether a Secret of the tenant namespace is part of it: a generation of one of [`AUTHORITIES`] or of the keys of
+/// service account tokens, or the keys of encryption.
 #[must_use]
 pub fn has(secret: &str) -> bool {
-    is_authority(secret) || [SERVICE_ACCOUNT, ENCRYPTION].contains(&secret)
+    is_authority(secret) || of_service_account(secret).is_some() || secret == ENCRYPTION
 }
 
 /// The document of a tenant cluster, with those of `secrets` that are part of it. `now` decides nothing but which

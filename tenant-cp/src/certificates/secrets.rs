@@ -1,8 +1,8 @@
 //! The Secrets of the tenant namespace that hold keys and certificates, and reading them back.
 //!
 //! An authority in its own Secret is `ca.crt` and `ca.key`; a later generation of it has a Secret of its own
-//! ([`generations`]). Service account keys are `sa-k<generation>.pub` and `.key`, those of encryption
-//! `k<generation>`.
+//! ([`generations`]), and so has a later generation of service account keys. These are `sa-k<generation>.pub` and
+//! `.key`, those of encryption `k<generation>`.
 //! Invariant: each container mounts exactly one Secret with everything it needs.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +56,7 @@ pub fn small_authorities() -> impl Iterator<Item = &'static str> {
     of_addons.copied()
 }
 
-/// Secrets of [`names::AUTHORITIES`] (every generation its own), `service-account` and `encryption`. They
+/// Secrets of [`names::AUTHORITIES`] and `service-account` (every generation its own), and `encryption`. They
 /// are created once and never overwritten; what the material lacks is left out.
 #[must_use]
 pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
@@ -68,9 +68,14 @@ pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
             secrets.push(files.into_secret(v, name));
         }
     }
-    let mut files = Files::default();
-    if files.service_account(&material.service_account).is_some() {
-        secrets.push(files.into_secret(v, names::SERVICE_ACCOUNT));
+    let mut generations: Vec<_> = material.service_account.active_first().collect();
+    generations.sort_by_key(|(generation, _)| *generation);
+    for (generation, keys) in generations {
+        let mut files = Files::default();
+        let one = Generations::from_iter([(generation, keys.clone())]);
+        if files.service_account(&one).is_some() {
+            secrets.push(files.into_secret(v, &generations::service_account_secret(generation)));
+        }
     }
     if !material.encryption.is_empty() {
         let mut files = Files::default();
@@ -181,6 +186,7 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             }
             files.clients(store)?;
             files.service_account(&material.service_account)?;
+            files.service_account_dropped(&material.service_account_dropped);
             let encryption = encryption_configuration(&material.encryption)?;
             files.put("encryption.yaml", encryption.reveal());
             let policy = apiserver::files::choices::audit_policy(v.audit.as_ref());
@@ -267,8 +273,12 @@ pub fn read_store(secrets: &SecretData) -> Material {
             };
         }
     }
-    if let Some(data) = secrets.get(names::SERVICE_ACCOUNT) {
-        material.service_account = read_service_account(data);
+    for (name, data) in secrets {
+        if generations::of_service_account(name).is_some() {
+            for (generation, keys) in read_service_account(data).active_first() {
+                material.service_account.insert(generation, keys.clone());
+            }
+        }
     }
     if let Some(data) = secrets.get(names::ENCRYPTION) {
         material.encryption = read_encryption(data);

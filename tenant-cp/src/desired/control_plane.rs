@@ -67,6 +67,10 @@ pub(crate) fn deployment(
     annotations.insert(ANNOTATION_FILES.to_owned(), configured);
     let keys = object::hash(&json!(keys_at_start(v, material)));
     annotations.insert(ANNOTATION_KEYS.to_owned(), keys);
+    if let Some(clients) = turned_clients(material) {
+        let hash = object::hash(&json!(clients));
+        annotations.insert(names::CLIENTS_HASH.to_owned(), hash);
+    }
     let template = PodTemplateSpec {
         metadata: Some(pod_meta(
             v,
@@ -102,9 +106,18 @@ fn configured_at_start(v: &Validated) -> Vec<String> {
     files
 }
 
+/// Who may sign clients, once that was turned: it is read again without a start, and nobody can see when. A rollout shows
+/// it.
+fn turned_clients(material: &Material) -> Option<String> {
+    let is_turned = |authority| generations::is_turned(&material.store, authority);
+    let authorities = [names::CLIENT_CA, names::USERS_CA];
+    let any = authorities.into_iter().any(is_turned);
+    any.then(|| generations::clients(&material.store))?
+}
+
 /// Whom the programs of the pod trust, and keys, that they read only when they start. Not among it, because
 /// they read it again by themselves: their own pairs, but for konnectivity's, and who may sign front proxies
-/// (`DynamicFileCAContent`); nor who may sign clients, until that is turned for the first time.
+/// (`DynamicFileCAContent`); nor who may sign clients ([`turned_clients`]).
 fn keys_at_start(v: &Validated, material: &Material) -> Vec<String> {
     // `--etcd-cafile`; `--kubelet-certificate-authority`, which client-go reads again from 1.36 on only; and
     // what konnectivity's server believes.
@@ -114,14 +127,6 @@ fn keys_at_start(v: &Validated, material: &Material) -> Vec<String> {
     let mut files: Vec<_> = trusted
         .filter_map(|name| bundle(&material.store, name))
         .collect();
-    // Read again by themselves, and nobody can see when: while one of them is turned a rollout shows it.
-    let is_turned = |authority| generations::is_turned(&material.store, authority);
-    if [names::CLIENT_CA, names::USERS_CA]
-        .into_iter()
-        .any(is_turned)
-    {
-        files.extend(generations::clients(&material.store));
-    }
     // The public key stands for the pair.
     let keys = material.service_account.active_first();
     files.extend(keys.map(|(_, keys)| keys.public.clone()));

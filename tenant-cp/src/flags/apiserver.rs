@@ -4,6 +4,15 @@
 
 use crate::flags::table::{CIPHER_SUITES, Table};
 
+/// A key that verifies tokens of service accounts; once for each.
+pub const TOKENS_VERIFIED_BY: &str = "service-account-key-file";
+/// The key that signs them.
+pub const TOKENS_SIGNED_BY: &str = "service-account-signing-key-file";
+/// Longest that a token lasts which is not in a Secret, in hours.
+pub const LONGEST_TOKEN_HOURS: i64 = 24;
+/// The same, as the flag says it.
+const LONGEST_TOKEN: &str = "24h";
+
 pub(super) const FLAGS: Table = Table {
     fixed: &[
         (
@@ -73,7 +82,7 @@ pub(super) const FLAGS: Table = Table {
         ("service-account-lookup", "true"),
         // A longer one is cut to it and not refused. An old key that has not signed for so long has no
         // token left. The least that is let in is an hour; only tokens of Secrets last for ever.
-        ("service-account-max-token-expiration", "24h"),
+        ("service-account-max-token-expiration", LONGEST_TOKEN),
         // The endpoint is taken out of the Service before connections are refused.
         ("shutdown-delay-duration", "5s"),
         ("shutdown-send-retry-after", "true"),
@@ -97,8 +106,8 @@ pub(super) const FLAGS: Table = Table {
         "service-account-issuer",
         "service-account-jwks-uri",
         // Once for each key that verifies.
-        "service-account-key-file",
-        "service-account-signing-key-file",
+        TOKENS_VERIFIED_BY,
+        TOKENS_SIGNED_BY,
         "service-cluster-ip-range",
     ],
     defaults: &[

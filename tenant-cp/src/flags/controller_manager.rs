@@ -8,6 +8,8 @@ use crate::flags::table::{CIPHER_SUITES, Table};
 pub const SIGNING_CERTIFICATE: &str = "cluster-signing-kube-apiserver-client-cert-file";
 /// Its key.
 pub(crate) const SIGNING_KEY: &str = "cluster-signing-kube-apiserver-client-key-file";
+/// The key that signs tokens of service accounts which Secrets hold.
+pub const TOKENS_SIGNED_BY: &str = "service-account-private-key-file";
 
 pub(super) const FLAGS: Table = Table {
     fixed: &[
@@ -52,7 +54,7 @@ pub(super) const FLAGS: Table = Table {
         // Whoever asks for himself is a person as far as anybody knows: his certificate goes with theirs.
         SIGNING_CERTIFICATE,
         SIGNING_KEY,
-        "service-account-private-key-file",
+        TOKENS_SIGNED_BY,
         "service-cluster-ip-range",
     ],
     defaults: &[

@@ -30,10 +30,17 @@ pub fn has_other_keys(wanted: &Object, live: &Value) -> bool {
     key_hashes(of_template(&wanted.value)).ne(key_hashes(of_template(live)))
 }
 
+/// Whether what one annotation of the pods hashes is something else than in the live ones.
+#[must_use]
+pub fn has_other(annotation: &str, wanted: &Object, live: &Value) -> bool {
+    pod_has_other(annotation, wanted, of_template(live))
+}
+
 /// The same of a pod of it.
 #[must_use]
-pub fn pod_has_other_keys(wanted: &Object, pod: &Value) -> bool {
-    key_hashes(of_template(&wanted.value)).ne(key_hashes(pod))
+pub fn pod_has_other(annotation: &str, wanted: &Object, pod: &Value) -> bool {
+    let wanted = &of_template(&wanted.value)["metadata"]["annotations"][annotation];
+    *wanted != pod["metadata"]["annotations"][annotation]
 }
 
 fn of_template(workload: &Value) -> &Value {

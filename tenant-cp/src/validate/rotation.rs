@@ -14,18 +14,36 @@ pub fn refusal(asked: u32, signs: u32, newest: u32) -> String {
     )
 }
 
-/// What speaks against asking for another generation.
-pub(super) fn transition(old: &TenantCluster, new: &TenantCluster) -> Option<Problem> {
-    let asked = |tc: &TenantCluster| Some(tc.spec.rotation.users_ca.as_ref()?.generation);
-    let wanted = asked(new).filter(|wanted| asked(old) != Some(*wanted))?;
+/// What speaks against asking for other generations.
+pub(super) fn transition(old: &TenantCluster, new: &TenantCluster) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for ((name, wanted), (_, before)) in asked(new).into_iter().zip(asked(old)) {
+        let wanted = wanted.filter(|wanted| before != Some(*wanted));
+        problems.extend(wanted.and_then(|wanted| one(old, name, wanted)));
+    }
+    problems
+}
+
+/// The generations that are asked for, by what `spec.rotation` calls them.
+fn asked(cluster: &TenantCluster) -> [(&'static str, Option<u32>); 2] {
+    let rotation = &cluster.spec.rotation;
+    let users = rotation.users_ca.as_ref();
+    let keys = rotation.service_account_keys.as_ref();
+    [
+        ("usersCA", users.map(|turn| turn.generation)),
+        ("serviceAccountKeys", keys.map(|turn| turn.generation)),
+    ]
+}
+
+fn one(old: &TenantCluster, name: &str, wanted: u32) -> Option<Problem> {
     let mut told = old.status.as_ref()?.rotation.iter();
-    let told = told.find(|told| told.name == "usersCA")?;
+    let told = told.find(|told| told.name == name)?;
     let newest = told.believed.iter().copied().max()?;
     // Of a higher one that was dropped nothing stands there: the operator says so.
     let is_dropped = wanted < newest && !told.believed.contains(&wanted);
     is_dropped.then(|| {
         Problem::new(
-            "spec.rotation.usersCA.generation",
+            format!("spec.rotation.{name}.generation"),
             Reason::RotationRefused,
             refusal(wanted, told.signs, newest),
         )

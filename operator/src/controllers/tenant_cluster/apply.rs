@@ -36,6 +36,7 @@ use crate::tenant_session::session;
 mod deletion;
 mod empty;
 mod etcd;
+mod held_tokens;
 mod left;
 mod losses;
 mod once;
@@ -468,6 +469,9 @@ async fn act(
         Action::AskPreflight { address, servers } => {
             preflight::ask(ctx, *address, servers, observed).await;
         }
+        Action::AskHeldTokens { address } => {
+            held_tokens::ask(ctx, *address, observed, now).await;
+        }
         Action::Probe { .. } => probe::probe(ctx, action, observed, now).await?,
         Action::ApplyTenantObjects { address, changes } => {
             tenant_objects::apply(ctx, *address, changes, observed, now).await?;
@@ -529,6 +533,11 @@ pub(super) fn issue(
         let (public, private) = pki::issue::key_pair().map_err(Error::Issue)?;
         let keys = certificates::ServiceAccountKeys { public, private };
         material.service_account = Generations::first(keys);
+    }
+    if let Some(generation) = due.next_service_account {
+        let (public, private) = pki::issue::key_pair().map_err(Error::Issue)?;
+        let keys = certificates::ServiceAccountKeys { public, private };
+        material.service_account.insert(generation, keys);
     }
     if due.encryption {
         let key = pki::issue::random_bytes().map_err(Error::Issue)?;

@@ -210,6 +210,7 @@ pub async fn observe(
         etcd_disks,
         etcd_patience: ctx.etcd_patience,
         preflight: None,
+        held_tokens: None,
         upgrade_snapshot,
         room: room.unwrap_or_default(),
         nodes: nodes.unwrap_or_default(),
@@ -341,7 +342,7 @@ pub(super) fn secrets(objects: &BTreeMap<Key, Value>) -> SecretData {
 pub(super) fn material(objects: &BTreeMap<Key, Value>) -> Material {
     let mut material = certificates::read_store(&with_carried(secrets(objects)));
     for name in dropped(objects) {
-        material.store.remove(name);
+        material.forget(name);
     }
     material
 }

@@ -14,7 +14,7 @@ use kit_objects::known::Known;
 use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::certificates::Material;
-use tenant_cp::generations::is_authority;
+use tenant_cp::generations::{is_authority, of_service_account};
 use tenant_cp::names;
 use tenant_cp::problem::Problem;
 
@@ -31,6 +31,7 @@ use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{DataHash, ListedMember, MemberStatus};
+use crate::tenant_session::held_tokens::HeldToken;
 use crate::tenant_session::largest::Size;
 use crate::tenant_session::preflight::answers::Inside;
 use crate::upgrades::nodes::Nodes;
@@ -96,6 +97,9 @@ pub struct Observed {
     pub etcd_patience: Patience,
     /// What the tenant's API said of an upgrade that is wanted; none where it was not asked in this reconcile.
     pub preflight: Option<Inside>,
+    /// Tokens of service accounts that Secrets hold inside, or why they are not known; none where that was not asked in this
+    /// reconcile.
+    pub held_tokens: Option<Result<Vec<HeldToken>, String>>,
     /// The Snapshot before an upgrade that is wanted, as last seen or just made; none where there is none.
     pub upgrade_snapshot: Option<Arc<Snapshot>>,
     /// Whether the management cluster has room for one pod more of what an upgrade that is wanted replaces; empty where
@@ -263,11 +267,11 @@ pub fn pods(workload: &Value) -> Pods {
     }
 }
 
-/// Names of the generations of authorities that nobody is to believe any more.
+/// Names of the Secrets of generations that nobody is to believe any more.
 pub fn dropped(objects: &BTreeMap<Key, Value>) -> impl Iterator<Item = &String> {
     let secrets = objects.iter().filter(|(key, secret)| {
         key.kind == "Secret"
-            && is_authority(&key.name)
+            && (is_authority(&key.name) || of_service_account(&key.name).is_some())
             && !secret["metadata"]["annotations"][names::DROPPED].is_null()
     });
     secrets.map(|(key, _)| &key.name)

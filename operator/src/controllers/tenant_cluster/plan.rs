@@ -8,6 +8,8 @@
 //! Invariant: planning again after applying yields an empty plan; a plan never says to write what
 //! is already so, and never deletes what the spec wants.
 
+use std::net::IpAddr;
+
 use jiff::Timestamp;
 use tenant_cp::{Settings, Validated, validate};
 
@@ -41,7 +43,8 @@ use halted::Halt;
 use hibernation::Sleep;
 use namespace::NamespacePlan;
 use rollout::Rollout;
-use rotation::Rotation;
+use rotation::Rotations;
+use rotation::seen::HowFar;
 use types::rest_what_failed;
 pub use types::{Action, Changes, LIST_SWEEP, Mode, Part, Plan, SLOW_SWEEP, Stage, Target};
 use upgrade::Upgrade;
@@ -107,24 +110,27 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     ];
     let restoring = restoring::next(valid, observed, now);
     let mut namespace = NamespacePlan::new(valid, observed, settings);
-    let how_far = (namespace.progress, namespace.has_other_keys(observed));
     let busy = busy(&upgrade, restoring.is_some(), observed);
     let is_busy = busy.or_else(|| hibernation::busy(observed));
     let sleep = Sleep::new(observed, is_busy, restoring.is_some(), now);
     let sleep = sleep.filter(|_| observed.readable);
     let sleeps = sleep.as_ref().is_some_and(Sleep::is_on);
-    let busy = busy.or(sleeps.then_some("the tenant cluster to wake"));
-    let rotation = Rotation::new(observed, how_far, busy);
-    let signs_anew = rotation.as_ref().and_then(|r| r.as_it_is_now(observed));
+    let how_far = HowFar {
+        progress: namespace.progress,
+        has_other: &|annotation| namespace.has_other(annotation, observed),
+        busy: busy.or(sleeps.then_some("the tenant cluster to wake")),
+        api: api_of(valid, observed),
+        now,
+    };
+    let rotations = Rotations::new(observed, how_far);
+    let signs_anew = rotations.as_it_is_now(observed);
     if let Some(now_observed) = &signs_anew {
         namespace = NamespacePlan::new(valid, now_observed, settings);
     }
     let observed = signs_anew.as_ref().unwrap_or(observed);
     let facts = namespace.facts(observed, settings, upgrade.goes_on());
     let Rollout { mut allowed, part } = rollout::plan(observed, facts, upgrade.goes_back());
-    if let Some(rotation) = &rotation {
-        rotation.allow(&mut allowed);
-    }
+    rotations.allow(&mut allowed);
     let held = restoring.as_ref().map(|next| next.held.clone());
     let mut held = held.unwrap_or_default();
     if begin::awaits(&observed.cluster) {
@@ -143,9 +149,8 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         // What only helps later comes after everything else (operations.md §1.2, law 5).
         let rests = facts.wanted().is_none() && observed.was_ready();
         let may = (allowed, rests, care, (&held, sleep.as_ref()));
-        let turned = rotation.as_ref();
-        parts.extend(namespace.parts(valid, observed, settings, may, turned, now));
-        parts.extend(turned.map(|rotation| rotation.part(observed, now)));
+        parts.extend(namespace.parts(valid, observed, settings, may, &rotations, now));
+        parts.push(rotations.part(observed, now));
         parts.extend(sleep.as_ref().map(|sleep| sleep.part(valid, observed)));
     }
     rest_what_failed(&mut parts, observed);
@@ -172,13 +177,17 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     }
     let mut plan = status::report(parts, in_place, facts, valid, observed, now);
     upgrade.report(&mut plan, observed, now);
-    if let Some(rotation) = &rotation {
-        rotation.report(&mut plan, observed, now);
-    }
+    rotations.report(&mut plan, observed, now);
     if let Some(sleep) = &sleep {
         sleep.report(&mut plan, observed, now);
     }
     plan
+}
+
+/// Where the tenant's API is asked.
+fn api_of(valid: &Validated, observed: &Observed) -> Option<(IpAddr, u16)> {
+    let addresses = endpoint::addresses(valid, observed)?;
+    Some((addresses.cluster_ip, endpoint::service_port(valid)))
 }
 
 /// What changes a tenant cluster so that no rotation goes on beside it (operations.md §1.2, law 5).

@@ -36,6 +36,7 @@ mod quotas;
 mod restoring;
 mod rollouts;
 mod rotation;
+mod rotation_tokens;
 mod unknown;
 mod upgrade_failures;
 mod upgrade_laws;

@@ -1,6 +1,7 @@
-//! Servers that read whom they believe when they start, and holders that read what they show when they like.
+//! Servers that read whom they believe when they start, holders that read what they show when they like, and tokens that
+//! they signed.
 //!
-//! Invariant: at every moment every server that runs believes what every holder shows.
+//! Invariant: at every moment every server that runs believes what every holder shows, and every token that lasts.
 
 use std::collections::BTreeSet;
 
@@ -26,6 +27,8 @@ struct World {
     signs: u32,
     /// The generation that signed what each holder shows.
     holders: [u32; HOLDERS],
+    /// The generations that signed tokens which have not ended.
+    tokens: BTreeSet<u32>,
     most: usize,
 }
 
@@ -36,6 +39,10 @@ enum Event {
     Starts(usize),
     /// A holder is given what the one that signs now signed.
     Reads(usize),
+    /// A holder signs a token.
+    Signs(usize),
+    /// Tokens end that one generation signed, the oldest or the next.
+    Ends(usize),
     /// What is to be believed is written for servers.
     Publishes,
     /// The rotation is looked at: servers and holders may not be seen, and what is done may be lost.
@@ -55,6 +62,8 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => (0..SERVERS).prop_map(Event::Starts),
         4 => (0..HOLDERS).prop_map(Event::Reads),
+        2 => (0..HOLDERS).prop_map(Event::Signs),
+        2 => (0..2_usize).prop_map(Event::Ends),
         3 => Just(Event::Publishes),
         6 => any::<(bool, bool, bool, bool)>().prop_map(|(servers, holders, is_lost, is_busy)| {
             Event::Looks { servers, holders, is_lost, is_busy }
@@ -77,6 +86,7 @@ impl World {
             servers: [first.clone(), first.clone(), first],
             signs: 1,
             holders: [1; HOLDERS],
+            tokens: BTreeSet::new(),
             most: 1,
         }
     }
@@ -97,6 +107,10 @@ impl World {
             signs: self.signs,
             verifiers: Known::Known(all),
             holders: Known::Known(self.holders.iter().all(|shown| *shown == self.signs)),
+            outstanding: match self.tokens.iter().any(|signer| *signer != self.signs) {
+                true => Known::Known("a token".to_owned()),
+                false => Known::Absent,
+            },
             is_spreading: !all,
             busy: None,
         }
@@ -121,6 +135,13 @@ impl World {
         match event {
             Event::Starts(number) => self.servers[*number] = self.published.clone(),
             Event::Reads(number) => self.holders[*number] = self.signs,
+            Event::Signs(number) => {
+                self.tokens.insert(self.holders[*number]);
+            }
+            Event::Ends(number) => {
+                let ends = self.tokens.iter().nth(*number).copied();
+                self.tokens.retain(|signer| Some(*signer) != ends);
+            }
             Event::Publishes => self.published = self.believed.clone(),
             Event::Looks {
                 servers,
@@ -149,8 +170,8 @@ impl World {
     }
 
     fn is_lawful(&self) -> Result<(), TestCaseError> {
-        for (server, shown) in self.servers.iter().zip([&self.holders; SERVERS]) {
-            for generation in shown {
+        for server in &self.servers {
+            for generation in self.holders.iter().chain(&self.tokens) {
                 prop_assert!(server.contains(generation), "refused: {self:?}");
             }
         }
@@ -165,6 +186,7 @@ impl World {
         self.happens(&Event::Publishes);
         (0..SERVERS).for_each(|number| self.happens(&Event::Starts(number)));
         (0..HOLDERS).for_each(|number| self.happens(&Event::Reads(number)));
+        self.tokens.clear();
         let all_is_seen = Event::Looks {
             servers: true,
             holders: true,

@@ -10,6 +10,7 @@ use api::tenant_cluster::AuditLog;
 use k8s_openapi::api::core::v1::{Capabilities, Container, ContainerPort, SecurityContext, Volume};
 
 use crate::desired::pod;
+use crate::flags::apiserver::{TOKENS_SIGNED_BY, TOKENS_VERIFIED_BY};
 use crate::flags::{EMULATED_VERSION, Program, args, features};
 use crate::material::{Material, service_account_file};
 use crate::names::{self, API_PORT};
@@ -73,10 +74,10 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses, material: &Material) -
     };
     let keys = &material.service_account;
     for (generation, _) in keys.active_first() {
-        computed.push(("service-account-key-file", file(generation, "pub")));
+        computed.push((TOKENS_VERIFIED_BY, file(generation, "pub")));
     }
     if let Some((generation, _)) = keys.active() {
-        computed.push(("service-account-signing-key-file", file(generation, "key")));
+        computed.push((TOKENS_SIGNED_BY, file(generation, "key")));
     }
     if v.addons.konnectivity.enabled {
         let file = format!("{}/egress-selector.yaml", names::SECRET_DIR);

@@ -7,7 +7,7 @@
 use k8s_openapi::api::core::v1::Container;
 
 use crate::desired::pod;
-use crate::flags::controller_manager::{SIGNING_CERTIFICATE, SIGNING_KEY};
+use crate::flags::controller_manager::{SIGNING_CERTIFICATE, SIGNING_KEY, TOKENS_SIGNED_BY};
 use crate::flags::{Program, args, features, lease_times};
 use crate::material::{Material, service_account_file};
 use crate::names;
@@ -26,7 +26,7 @@ pub(crate) fn flags(v: &Validated, material: &Material) -> Vec<String> {
     if let Some((generation, _)) = material.service_account.active() {
         let file = service_account_file(generation);
         let path = format!("{}/{file}.key", names::SECRET_DIR);
-        computed.push(("service-account-private-key-file", path));
+        computed.push((TOKENS_SIGNED_BY, path));
     }
     // Named also where nothing is known of it yet: without it requests would go unsigned for good.
     let signer = material.signer(names::USERS_CA);

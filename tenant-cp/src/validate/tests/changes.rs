@@ -106,31 +106,31 @@ fn version_that_never_came_to_serve_is_set_back() {
 
 #[test]
 fn generation_that_was_dropped_does_not_come_back() {
-    let asks =
-        |generation: u32| json!({"spec": {"rotation": {"usersCA": {"generation": generation}}}});
-    let mut old = asks(3);
-    old["status"] = json!({"rotation": [{
-        "name": "usersCA", "generation": 3, "signs": 2, "believed": [2, 3], "phase": "Preparing",
-        "since": "2027-01-31T12:00:00Z",
-    }]});
-    let change = |generation| refused(Some(&old), &asks(generation), &[]);
-    assert_eq!(
-        change(1),
-        [
-            "spec.rotation.usersCA.generation: 1 is believed no more; set it to 2, or to 4 for a new one"
-        ]
-    );
-    for may in [2, 3, 4, 9] {
-        assert_eq!(change(may), [""; 0], "{may}");
+    for name in ["usersCA", "serviceAccountKeys"] {
+        let asks =
+            |generation: u32| json!({"spec": {"rotation": {name: {"generation": generation}}}});
+        let mut old = asks(3);
+        old["status"] = json!({"rotation": [{
+            "name": name, "generation": 3, "signs": 2, "believed": [2, 3], "phase": "Preparing",
+            "since": "2027-01-31T12:00:00Z",
+        }]});
+        let change = |generation| refused(Some(&old), &asks(generation), &[]);
+        let wanted = format!(
+            "spec.rotation.{name}.generation: 1 is believed no more; set it to 2, or to 4 for a new one"
+        );
+        assert_eq!(change(1), [wanted]);
+        for may in [2, 3, 4, 9] {
+            assert_eq!(change(may), [""; 0], "{may}");
+        }
+        assert_eq!(
+            refused(Some(&old), &json!({}), &[]),
+            [""; 0],
+            "nothing is said of it"
+        );
+        // Where nothing was ever turned, and where it is created.
+        assert_eq!(refused(Some(&json!({})), &asks(1), &[]), [""; 0]);
+        assert_eq!(refused(None, &asks(2), &[]), [""; 0]);
     }
-    assert_eq!(
-        refused(Some(&old), &json!({}), &[]),
-        [""; 0],
-        "nothing is said of it"
-    );
-    // Where nothing was ever turned, and where it is created.
-    assert_eq!(refused(Some(&json!({})), &asks(1), &[]), [""; 0]);
-    assert_eq!(refused(None, &asks(2), &[]), [""; 0]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use tenant_cp::backup::source::SOURCE;
 use tenant_cp::{Addresses, Settings, Validated, certificates};
 
-use super::rotation::Rotation;
+use super::rotation::Rotations;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
@@ -20,7 +20,7 @@ pub(super) fn plan(
     observed: &Observed,
     settings: &Settings,
     addresses: Option<&Addresses>,
-    (may_start, rotation): (bool, Option<&Rotation>),
+    (may_start, rotations): (bool, &Rotations),
     now: Timestamp,
 ) -> Part {
     let mut part = Part::new(PartName::Certificates);
@@ -41,12 +41,12 @@ pub(super) fn plan(
     let mut due = certificates::plan(&wants, material, observed.was_running(), now);
     part.problem = lost(valid, &due.problems);
     // Nothing is made anew beside what is lost: who would mend that could not tell them apart.
-    if let Some(next) = rotation.and_then(|rotation| rotation.to_make(&wants))
-        && part.problem.is_none()
-    {
+    if part.problem.is_none() {
+        let (authorities, keys) = rotations.to_make(&wants);
         due.due
-            .extend(pki::plan(std::slice::from_ref(&next), &material.store, now));
-        wants.push(next);
+            .extend(pki::plan(&authorities, &material.store, now));
+        wants.extend(authorities);
+        due.next_service_account = keys;
     }
     if !due.is_empty() {
         // They are written by the next plan, which knows them.

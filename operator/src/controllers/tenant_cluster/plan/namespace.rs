@@ -14,7 +14,7 @@ use tenant_cp::{Addresses, Settings, Validated, management_objects, names};
 
 use super::etcd::{self, Care};
 use super::hibernation::Sleep;
-use super::rotation::Rotation;
+use super::rotation::Rotations;
 use super::types::Part;
 use super::workloads::{self, Objects};
 use super::{certificates, endpoint, kubeconfig, pods, restoring, rollout, tenant_objects};
@@ -139,8 +139,8 @@ impl NamespacePlan {
         }
     }
 
-    /// Whether kube-apiservers run, or would be made, that start from other keys than the wanted ones.
-    pub(super) fn has_other_keys(&self, observed: &Observed) -> bool {
+    /// Whether kube-apiservers run, or would be made, with another hash in this annotation than the wanted one.
+    pub(super) fn has_other(&self, annotation: &str, observed: &Observed) -> bool {
         let mut workloads = self.workloads.iter();
         let is_it =
             |object: &&Object| object.kind == "Deployment" && object.name == names::CONTROL_PLANE;
@@ -151,8 +151,8 @@ impl NamespacePlan {
             key.kind == "Pod" && pod["metadata"]["labels"][LABEL_COMPONENT] == names::CONTROL_PLANE
         });
         let live = observed.objects.get(&wanted.key());
-        live.is_some_and(|live| template::has_other_keys(wanted, live))
-            || pods.any(|(_, pod)| template::pod_has_other_keys(wanted, pod))
+        live.is_some_and(|live| template::has_other(annotation, wanted, live))
+            || pods.any(|(_, pod)| template::pod_has_other(annotation, wanted, pod))
     }
 
     pub(super) fn parts(
@@ -166,7 +166,7 @@ impl NamespacePlan {
             Care,
             (&BTreeSet<Workload>, Option<&Sleep>),
         ),
-        rotation: Option<&Rotation>,
+        rotations: &Rotations,
         now: Timestamp,
     ) -> [Part; 9] {
         let addresses = self.addresses.as_ref();
@@ -214,7 +214,7 @@ impl NamespacePlan {
                 observed,
                 settings,
                 addresses,
-                (self.its_turn, rotation),
+                (self.its_turn, rotations),
                 now,
             ),
             endpoint::plan(valid, observed, base.take(PartName::Endpoint), addresses),

@@ -287,6 +287,11 @@ pub enum Action {
         /// Names of those whose mark goes.
         release: BTreeSet<String>,
     },
+    /// Ask the tenant's API which tokens of service accounts Secrets hold.
+    AskHeldTokens {
+        /// Address of the Service.
+        address: (IpAddr, u16),
+    },
     /// Issue certificates and keys, to be written by the next plan.
     Issue {
         /// All certificates that are wanted.

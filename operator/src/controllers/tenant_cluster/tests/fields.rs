@@ -63,8 +63,11 @@ const GROWS_ONLY: &str = "etcd.storage.size";
 const STAYS: &str = "etcd.storage.storageClassName";
 
 /// What begins a rotation: whoever says nothing of it any more has what signs by then.
-const TURNS: [&str; 3] = [
+const TURNS: [&str; 6] = [
     "rotation",
+    "rotation.serviceAccountKeys",
+    "rotation.serviceAccountKeys.complete",
+    "rotation.serviceAccountKeys.generation",
     "rotation.usersCA",
     "rotation.usersCA.generation",
 ];

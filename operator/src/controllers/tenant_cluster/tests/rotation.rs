@@ -11,8 +11,6 @@ use tenant_cp::names;
 
 use super::*;
 
-const KEYS: &str = "covey.dev/keys-hash";
-
 fn turn(world: &mut World, generation: u32, hold: bool) {
     world.cluster.spec.rotation.users_ca = Some(Turn { generation, hold });
     *world.cluster.metadata.generation.as_mut().unwrap() += 1;
@@ -101,7 +99,8 @@ impl Started {
             if !key.name.starts_with("control-plane") {
                 continue;
             }
-            let keys = pod["metadata"]["annotations"][KEYS].as_str().unwrap();
+            let keys = pod["metadata"]["annotations"][names::CLIENTS_HASH].as_str();
+            let keys = keys.unwrap_or_default();
             let believes = self
                 .0
                 .entry(keys.to_owned())

@@ -29,6 +29,7 @@ use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
+use crate::tenant_session::held_tokens::HeldToken;
 use crate::tenant_session::largest::Size;
 use crate::tenant_session::preflight::answers::Inside;
 use crate::upgrades::nodes::Nodes;
@@ -163,6 +164,8 @@ pub(super) struct World {
     pub(super) nodes: Nodes,
     /// Whether there is room for one pod more of what an upgrade replaces.
     pub(super) room: Vec<SurgeAnswer>,
+    /// Tokens that Secrets hold inside, or why they are not known.
+    pub(super) held_tokens: Result<Vec<HeldToken>, String>,
     /// Snapshots that were asked for, by name.
     pub(super) snapshots: BTreeMap<String, Arc<Snapshot>>,
     /// How many servers were asked of it, each time.
@@ -217,6 +220,7 @@ impl World {
             preflight: Inside::empty(),
             room: Vec::new(),
             nodes: Nodes::default(),
+            held_tokens: Ok(Vec::new()),
             snapshots: BTreeMap::new(),
             asked: Vec::new(),
             calm: std::time::Duration::ZERO,
@@ -281,6 +285,7 @@ impl World {
             etcd_disks: self.disks.clone(),
             etcd_patience: Patience::default(),
             preflight: None,
+            held_tokens: None,
             upgrade_snapshot: self.see_snapshot(),
             room: self.room.clone(),
             nodes: self.nodes.clone(),
@@ -338,6 +343,7 @@ impl World {
             observed.failures = before.failures;
             observed.turn = before.turn;
             observed.preflight = before.preflight;
+            observed.held_tokens = before.held_tokens;
             observed.upgrade_snapshot = before.upgrade_snapshot;
         }
         finished
@@ -477,6 +483,9 @@ impl World {
                     resource: "events".to_owned(),
                     bytes: self.largest,
                 }]);
+            }
+            Action::AskHeldTokens { .. } => {
+                observed.held_tokens = Some(self.held_tokens.clone());
             }
             Action::AskPreflight { servers, .. } => {
                 observed.preflight = Some(self.preflight.clone());

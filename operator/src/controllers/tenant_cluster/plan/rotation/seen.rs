@@ -1,0 +1,105 @@
+//! What is seen of one thing that is turned, and how objects are read for it.
+//!
+//! Invariant: it decides nothing.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use jiff::Timestamp;
+use kit_objects::known::Known;
+use serde_json::Value;
+use tenant_cp::generations;
+use tenant_cp::rollout::order::Progress;
+
+use crate::controllers::tenant_cluster::observed::{self, Observed};
+use crate::controllers::tenant_cluster::plan::types::Action;
+use crate::rotation::facts::Facts;
+
+/// What is known of the workloads that verify and sign.
+#[derive(Clone, Copy)]
+pub(in super::super) struct HowFar<'a> {
+    /// How far etcd, the control plane and its controllers are.
+    pub(in super::super) progress: [Progress; 3],
+    /// Whether kube-apiservers run, or would be made, with another hash in this annotation.
+    pub(in super::super) has_other: &'a dyn Fn(&str) -> bool,
+    /// What else changes the tenant cluster.
+    pub(in super::super) busy: Option<&'static str>,
+    /// Where the tenant's API is asked, once that is known.
+    pub(in super::super) api: Option<(IpAddr, u16)>,
+    pub(in super::super) now: Timestamp,
+}
+
+impl HowFar<'_> {
+    /// Whether these pods are of the wanted template, and there is all in their Secret.
+    pub(super) fn is_current(self, progress: Progress, is_published: bool) -> Known<bool> {
+        Known::Known(progress == Progress::Current && is_published)
+    }
+}
+
+/// What is seen of one thing that is turned.
+pub(super) struct Seen {
+    pub(super) facts: Facts,
+    /// Whether the Secrets of kube-apiservers and of kube-controller-managers have all that their pods are to read.
+    pub(super) published: (bool, bool),
+    /// Annotations of Secrets of generations that are to be another text.
+    pub(super) notes: Vec<(u32, &'static str, String)>,
+    /// What has to be asked.
+    pub(super) ask: Option<Action>,
+    /// After which time it may go on although nothing happens.
+    pub(super) again: Option<Duration>,
+}
+
+/// Generations that were dropped, of what its Secrets are called but for the number.
+pub(super) fn dropped(observed: &Observed, secret: &str) -> BTreeSet<u32> {
+    let names = observed::dropped(&observed.objects);
+    let numbers = names.filter_map(|name| generations::of_authority(name, secret));
+    numbers.collect()
+}
+
+/// The one that signs, by what holders say that they were told, the surest first. While only one of them was told of the
+/// wanted one it is that one already. Where none says it is the oldest, which everybody believes. None where there is none.
+pub(super) fn signs_by(
+    believed: &BTreeSet<u32>,
+    wanted: Option<u32>,
+    told: impl FnOnce() -> [Option<u32>; 2],
+) -> Option<u32> {
+    let oldest = believed.first().copied()?;
+    if believed.len() == 1 {
+        return Some(oldest);
+    }
+    let mut told = told().into_iter().flatten();
+    let is_told = wanted.is_some() && told.clone().any(|signs| Some(signs) == wanted);
+    let signs = match is_told {
+        true => wanted,
+        false => told.next(),
+    };
+    let is_believed = |signs: &u32| believed.contains(signs);
+    signs.filter(is_believed).or(Some(oldest))
+}
+
+/// Files that a flag of a pod's containers names, without their folders.
+pub(super) fn files_of<'a>(pod: &'a Value, flag: &str) -> Vec<&'a str> {
+    let containers = pod["spec"]["containers"].as_array();
+    let args = containers
+        .into_iter()
+        .flatten()
+        .filter_map(|container| container["args"].as_array());
+    let args = args.flatten().filter_map(|arg| arg.as_str());
+    let of_flag = |arg: &'a str| {
+        arg.strip_prefix("--")?
+            .strip_prefix(flag)?
+            .strip_prefix('=')
+    };
+    let files = args.filter_map(of_flag);
+    files.filter_map(|file| file.rsplit('/').next()).collect()
+}
+
+/// A file of a Secret of the tenant namespace.
+pub(super) fn in_secret(observed: &Observed, secret: &str, file: &str) -> Option<String> {
+    let ns = observed.tenant_namespace();
+    let live = observed.find("Secret", &ns, secret).there()?;
+    let content = STANDARD.decode(live["data"][file].as_str()?).ok()?;
+    String::from_utf8(content).ok()
+}

@@ -1,0 +1,156 @@
+//! The authority that signs people's certificates.
+//!
+//! Believing it are the kube-apiservers (`--client-ca-file`); what it signed have the administrator's kubeconfig and, to
+//! sign more, the kube-controller-managers.
+//! Invariant: who signed the kubeconfig is read from the kubeconfig itself.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::tenant_cluster::Turn;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use kit_objects::known::Known;
+use kit_objects::object::Key;
+use pki::{Signer, Store};
+use tenant_cp::flags::controller_manager::SIGNING_CERTIFICATE;
+use tenant_cp::{certificates, generations, names};
+
+use super::seen::{HowFar, Seen, dropped, files_of, in_secret, signs_by};
+use crate::controllers::tenant_cluster::observed::Observed;
+use crate::rotation::facts::Facts;
+use crate::rotation::told::Subject;
+
+const AUTHORITY: &str = names::USERS_CA;
+
+pub(super) const SUBJECT: Subject = Subject {
+    name: "usersCA",
+    holders: "the kubeconfig and the kube-controller-managers, to have what is signed by",
+};
+
+/// `signs`: [`signs`].
+pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen {
+    let [_, control_plane, controllers] = how_far.progress;
+    let asked = asked(observed);
+    let published = (has_all_believed(observed), has_all_signers(observed));
+    let believed = believed(observed);
+    let holders = match believed.len() {
+        // They cannot have another one's, and who signed is asked at every plan of every tenant cluster.
+        0 | 1 => how_far.is_current(controllers, published.1),
+        _ => match signer_of_kubeconfig(observed) {
+            Known::Known(signer) if signer != signs => Known::Known(false),
+            Known::Known(_) => how_far.is_current(controllers, published.1),
+            Known::Absent => Known::Absent,
+            Known::Unknown { why } => Known::Unknown { why },
+        },
+    };
+    let facts = Facts {
+        wanted: asked.map(|turn| turn.generation),
+        hold: asked.is_some_and(|turn| turn.hold),
+        believed,
+        dropped: dropped(observed, names::USERS_CA),
+        signs,
+        verifiers: how_far.is_current(control_plane, published.0),
+        holders,
+        outstanding: Known::Absent,
+        is_spreading: !published.0 || (how_far.has_other)(names::CLIENTS_HASH),
+        busy: how_far.busy,
+    };
+    Seen {
+        facts,
+        published,
+        notes: Vec::new(),
+        ask: None,
+        again: None,
+    }
+}
+
+pub(super) fn signing(observed: Cow<'_, Observed>, generation: Option<u32>) -> Cow<'_, Observed> {
+    let of = |name: &String| generations::of_authority(name, AUTHORITY);
+    if observed.material.signer(AUTHORITY).and_then(of) == generation {
+        return observed;
+    }
+    let mut observed = observed;
+    let signing = &mut observed.to_mut().material.signing;
+    signing.extend(generation.map(|generation| (AUTHORITY.to_owned(), generation)));
+    observed
+}
+
+fn asked(observed: &Observed) -> Option<&Turn> {
+    observed.cluster.spec.rotation.users_ca.as_ref()
+}
+
+fn generation(name: &str) -> Option<u32> {
+    generations::of_authority(name, AUTHORITY)
+}
+
+fn believed(observed: &Observed) -> BTreeSet<u32> {
+    let names = observed.material.store.keys();
+    names.filter_map(|name| generation(name)).collect()
+}
+
+/// The one that signs now: the kube-controller-managers say it by a flag, the kubeconfig by what is in it.
+pub(super) fn signs(observed: &Observed) -> Option<u32> {
+    let wanted = asked(observed).map(|turn| turn.generation);
+    signs_by(&believed(observed), wanted, || {
+        [
+            told_by_flag(observed),
+            signer_of_kubeconfig(observed).there(),
+        ]
+    })
+}
+
+fn told_by_flag(observed: &Observed) -> Option<u32> {
+    let ns = observed.tenant_namespace();
+    let live = observed
+        .find("Deployment", &ns, names::CONTROLLERS)
+        .there()?;
+    let files = files_of(&live["spec"]["template"], SIGNING_CERTIFICATE);
+    generation(files.first()?.strip_suffix(".crt")?)
+}
+
+/// The generation that signed the certificate in the user's namespace.
+fn signer_of_kubeconfig(observed: &Observed) -> Known<u32> {
+    let namespace = observed
+        .cluster
+        .metadata
+        .namespace
+        .clone()
+        .unwrap_or_default();
+    let name = observed.cluster.metadata.name.clone().unwrap_or_default();
+    let key = Key::new("Secret", &namespace, &api::names::kubeconfig_secret(&name));
+    observed.look_up(&key).and_then(|live| {
+        let value = live["data"]["value"].as_str();
+        let value = value.and_then(|value| STANDARD.decode(value).ok());
+        let data = value.map(|value| ("value".to_owned(), value));
+        let one = BTreeMap::from([(key.name.clone(), data.into_iter().collect())]);
+        let admin = certificates::read_store(&one).store;
+        let own = observed.material.store.iter();
+        let own = own.filter(|(name, _)| generation(name).is_some());
+        let mut store: Store = own
+            .map(|(name, pair)| (name.clone(), pair.clone()))
+            .collect();
+        store.extend(admin);
+        let issued = pki::as_issued("admin", &store);
+        let signer = issued.and_then(|issued| match issued.signer {
+            Signer::By(signer) => generation(&signer),
+            Signer::Own => None,
+        });
+        Known::found(signer)
+    })
+}
+
+/// Whether new kube-apiservers would read what is believed.
+fn has_all_believed(observed: &Observed) -> bool {
+    let wanted = generations::clients(&observed.material.store);
+    wanted.is_some() && in_secret(observed, names::API_SERVER, "clients.crt") == wanted
+}
+
+/// Whether new kube-controller-managers would read every one that may sign.
+fn has_all_signers(observed: &Observed) -> bool {
+    let store = observed.material.store.iter();
+    let mut all = store.filter(|(name, _)| generation(name).is_some());
+    let secret = names::CONTROLLER_MANAGER;
+    all.all(|(name, pair)| {
+        in_secret(observed, secret, &format!("{name}.crt")).as_ref() == Some(&pair.certificate)
+    })
+}
