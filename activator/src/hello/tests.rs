@@ -125,8 +125,7 @@ proptest! {
 
     #[test]
     fn a_bit_that_is_turned_in_a_length_is_no_hello(at in any::<prop::sample::Index>(), more in any::<bool>()) {
-        let bytes = sent();
-        let mut turned = bytes.clone();
+        let mut turned = sent();
         // Lengths of the message, low byte; of the session; each by one.
         let places = [8, 43];
         let place = places[at.index(places.len())];

@@ -339,7 +339,7 @@ async fn replacement_ends_the_same_wherever_the_operator_dies() -> Result<()> {
         "replacement",
         lanes.iter().collect(),
         6,
-        async |lane: &&Lane, crash| life(lane, crash).await,
+        async |lane: &&Lane, crash| Box::pin(life(lane, crash)).await,
     )
     .await?;
     for Lane { stage, writer } in lanes {
