@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use api::{NodePool, Restore, Snapshot, TenantCluster};
 use futures::{StreamExt as _, pin_mut};
-use kube::api::Api;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{Api, ObjectMeta};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
@@ -58,31 +59,23 @@ impl Watched for NodePool {
 impl Watched for Snapshot {
     fn seen(&self) -> Seen {
         let status = self.status.as_ref();
-        let observed = status.and_then(|status| status.observed_generation);
-        let conditions = status.map(|status| status.conditions.as_slice());
-        Seen::new(
-            &self.metadata,
-            observed,
-            conditions.unwrap_or_default(),
-            0,
-            None,
-        )
+        let told = status.map(|status| (status.observed_generation, &*status.conditions));
+        seen_by_conditions(&self.metadata, told)
     }
 }
 
 impl Watched for Restore {
     fn seen(&self) -> Seen {
         let status = self.status.as_ref();
-        let observed = status.and_then(|status| status.observed_generation);
-        let conditions = status.map(|status| status.conditions.as_slice());
-        Seen::new(
-            &self.metadata,
-            observed,
-            conditions.unwrap_or_default(),
-            0,
-            None,
-        )
+        let told = status.map(|status| (status.observed_generation, &*status.conditions));
+        seen_by_conditions(&self.metadata, told)
     }
+}
+
+/// What is seen of an object that has nothing to count, and no version.
+fn seen_by_conditions(meta: &ObjectMeta, told: Option<(Option<i64>, &[Condition])>) -> Seen {
+    let (observed, conditions) = told.unwrap_or_default();
+    Seen::new(meta, observed, conditions, 0, None)
 }
 
 /// `covey wait`.

@@ -77,12 +77,17 @@ pub const ALL: [People; 2] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube::Resource as _;
 
     #[test]
     fn every_kind_of_users_can_be_seen_and_none_of_the_management_cluster() {
         let rendered = kit_objects::rbac::render(ALL[0].rules);
         let rendered = serde_json::json!(rendered).to_string();
         for definition in api::crds() {
+            if definition.spec.names.plural == api::MachineAddresses::plural(&()) {
+                // Of tenant namespaces, where people have no role of ours.
+                continue;
+            }
             let name = format!("\"{}\"", definition.spec.names.plural);
             let is_users = definition.spec.scope == "Namespaced";
             assert_eq!(rendered.contains(&name), is_users, "{name}");

@@ -147,8 +147,12 @@ const OF_CLUSTERS: Harmless = &[
         &["upgrade.deadline", "upgrade.retry", "upgrade.soak"],
     ),
     (
-        "the schema bounds it, and only its own authority is another one; a few are made at most",
-        &["rotation.usersCA.generation"],
+        "the schema bounds it, and only its own authority or key is another one; a few are made at most",
+        &[
+            "rotation.serviceAccountKeys.complete",
+            "rotation.serviceAccountKeys.generation",
+            "rotation.usersCA.generation",
+        ],
     ),
 ];
 
