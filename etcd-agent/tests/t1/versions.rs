@@ -4,7 +4,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -107,6 +107,7 @@ fn key(number: u64) -> Vec<u8> {
 fn writer(
     urls: Arc<std::sync::Mutex<Vec<String>>>,
     over: Arc<AtomicBool>,
+    acknowledged: Arc<AtomicU64>,
 ) -> tokio::task::JoinHandle<u64> {
     tokio::spawn(async move {
         let mut number = 0;
@@ -126,7 +127,10 @@ fn writer(
             };
             let written = async { Etcd::new(&url, None)?.transact(request).await };
             match written.await {
-                Ok(_) => number += 1,
+                Ok(_) => {
+                    number += 1;
+                    acknowledged.store(number, Ordering::Relaxed);
+                }
                 // The same again, to another one.
                 Err(_) => turn += 1,
             }
@@ -145,7 +149,12 @@ async fn members_go_to_the_next_minor_and_back_one_by_one_without_losing_a_write
     };
     let old = members.site.etcd().to_owned();
     let over = Arc::new(AtomicBool::new(false));
-    let writer = writer(Arc::clone(&members.urls), Arc::clone(&over));
+    let written = Arc::new(AtomicU64::new(0));
+    let writer = writer(
+        Arc::clone(&members.urls),
+        Arc::clone(&over),
+        Arc::clone(&written),
+    );
 
     // While one is left that is older they work as the older minor, and go back by image alone.
     members.becomes(2, &new).await?;
@@ -188,9 +197,16 @@ async fn members_go_to_the_next_minor_and_back_one_by_one_without_losing_a_write
     }
     members.are(OLD, OLD).await?;
 
+    // How many there are by now is for the machine to say, which is why they are waited for.
+    ask_until("a hundred writes are acknowledged", PATIENCE, || async {
+        Ok(match written.load(Ordering::Relaxed) {
+            enough if enough > 100 => Ok(()),
+            few => Err(format!("only {few}")),
+        })
+    })
+    .await?;
     over.store(true, Ordering::Relaxed);
     let acknowledged = writer.await?;
-    ensure!(acknowledged > 100, "only {acknowledged} writes");
     for number in 0..3 {
         let etcd = Etcd::new(members.member(number)?.url(), None)?;
         let all = RangeRequest {
