@@ -26,6 +26,7 @@ mod signals;
 mod strict;
 pub(crate) mod tiers;
 mod usage;
+mod within;
 
 use std::io::Write as _;
 
@@ -59,6 +60,9 @@ pub(crate) struct Args {
     /// So many busy loops beside, which the kept run remembers
     #[arg(long, default_value_t = 0, value_name = "N")]
     busy: usize,
+    /// Who runs this ends it after so many minutes: T2 is left out, and named, where it could not end by then
+    #[arg(long, value_name = "MINUTES", conflicts_with_all = ["all", "changed"])]
+    within: Option<u64>,
     /// Tests of T1 whose names contain this, ten times, under load and with delayed answers
     #[arg(long, value_name = "NAME", conflicts_with_all = ["all", "changed", "only"])]
     shake: Option<String>,

@@ -61,11 +61,12 @@ impl Members {
         self.running[number].as_ref().context("it does not run")
     }
 
-    /// Ends a member, asks the gate, and starts this program on its volume.
+    /// Ends a member as a rollout does, asks the gate, and starts this program on its volume. In order: one that
+    /// is killed a moment after the storage version fell has not noted that, and the older program refuses its data.
     async fn becomes(&mut self, number: usize, program: &Path) -> Result<()> {
         let volume = self.site.volume(&name(number));
         if let Some(member) = self.running[number].take() {
-            member.kill();
+            member.stop().await?;
         }
         gate(&volume, &name(number), "existing", &self.identity).is(0, "Start");
         let name = name(number);

@@ -132,6 +132,9 @@ pub(crate) fn closing(run: &Run) -> String {
     for (test, how) in &run.quarantined {
         let _ = writeln!(text, "in quarantine: {test} {how}");
     }
+    if let Some(what) = &run.left_out {
+        let _ = writeln!(text, "left out: {what}");
+    }
     let _ = writeln!(text, "flaky: {}", run.flaky.len());
     for test in &run.flaky {
         let pressure = test

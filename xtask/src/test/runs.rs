@@ -85,6 +85,9 @@ pub(crate) struct Run {
     pub(crate) failed: Vec<Unsteady>,
     /// Tests in quarantine, and how they ended.
     pub(crate) quarantined: BTreeMap<String, String>,
+    /// What was not run because of the time, and why.
+    #[serde(default)]
+    pub(crate) left_out: Option<String>,
     pub(crate) passed: bool,
     /// Why it did not pass.
     pub(crate) red: Vec<String>,
@@ -98,7 +101,7 @@ impl Run {
 
     /// Every tier, as a landing has them.
     pub(crate) fn is_whole(&self) -> bool {
-        self.kind == Kind::default()
+        self.kind == Kind::default() && self.left_out.is_none()
     }
 
     pub(crate) fn stage(&self, name: &str) -> Option<&Stage> {
@@ -243,5 +246,10 @@ mod tests {
         };
         assert!(!compiled.is_warm());
         assert!(run(0, 0).is_whole() && !run(0, 1).is_whole());
+        let late = Run {
+            left_out: Some("T2".to_owned()),
+            ..run(0, 0)
+        };
+        assert!(!late.is_whole());
     }
 }

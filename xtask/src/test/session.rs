@@ -114,6 +114,24 @@ impl<'a> Session<'a> {
         self.run.kind.changed
     }
 
+    /// Since the check began.
+    pub(crate) fn gone(&self) -> Duration {
+        self.began.elapsed().unwrap_or_default()
+    }
+
+    /// Notes what is not run, and says so now and at the end.
+    pub(crate) fn leave_out(&mut self, what: String) {
+        if self.run.left_out.is_none() {
+            self.progress.note(format!("left out: {what}"));
+            self.run.left_out = Some(what);
+        }
+    }
+
+    /// Whether something is not run.
+    pub(crate) fn leaves_out(&self) -> bool {
+        self.run.left_out.is_some()
+    }
+
     /// A copy of this program that stays as it is.
     pub(crate) fn program(&self) -> PathBuf {
         self.place.join("xtask")

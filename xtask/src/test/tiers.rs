@@ -18,7 +18,7 @@ use super::report::{BUILDS, CHECKS, COMPILE, LAB, OLDER, PROGRAMS, SHAKE, T0, T1
 use super::servers::{self, Servers};
 use super::session::{Session, target};
 use super::shake::{self, Seed};
-use super::{Args, Tier, signals};
+use super::{Args, Tier, signals, within};
 
 /// So often a new or changed test is run first.
 const TOUCHED_TIMES: usize = 5;
@@ -57,9 +57,12 @@ pub(crate) fn run(session: &mut Session<'_>, args: &Args) -> Result<()> {
     }
     let suites = session.change.as_ref().filter(|_| args.changed);
     let suites = suites.map(|change| change.selection.suites_filter());
+    if let Some(reason) = within::leaves_out_t2(session.gone(), args.within) {
+        session.leave_out(reason);
+    }
     match suites {
         Some(None) => Ok(()),
-        _ if !has(Tier::T2) => Ok(()),
+        _ if !has(Tier::T2) || session.leaves_out() => Ok(()),
         reached => t2(session, args, reached.flatten().as_deref()),
     }
 }
@@ -132,6 +135,10 @@ fn t1(session: &mut Session<'_>, args: &Args, filter: &str) -> Result<()> {
         ];
         session.tests("t1", filter, &environment)
     })?;
+    if let Some(reason) = within::leaves_out_t2(session.gone(), args.within) {
+        session.leave_out(reason);
+        return Ok(());
+    }
     match beside {
         Some(beside) => session.stage(BUILDS, |_| beside.finish()),
         None => Ok(()),

@@ -76,6 +76,8 @@ struct World {
     /// Who is to be looked at.
     queue: BTreeSet<String>,
     made: i64,
+    /// By name: how many of that name were deleted.
+    deleted: BTreeMap<u8, usize>,
     version: u64,
 }
 
@@ -94,7 +96,17 @@ impl World {
             written: Vec::new(),
             queue: BTreeSet::new(),
             made: 0,
+            deleted: BTreeMap::new(),
             version: 0,
+        }
+    }
+
+    /// The UID of the Service of that name. Who comes back under a name has another one: no API gives one
+    /// twice, and a mirror that is still being deleted would be taken for that of the new one.
+    fn uid(&self, name: u8) -> String {
+        match self.deleted.get(&name) {
+            None => format!("{name:02}"),
+            Some(before) => format!("{name:02}-{before}"),
         }
     }
 
@@ -235,15 +247,16 @@ impl World {
     fn step(&mut self, step: &Step) {
         match step {
             Step::Put(name, ports) => {
-                let uid = format!("{name:02}");
+                let uid = self.uid(*name);
                 self.made += 1;
                 let made = self.services.get(&uid).map_or(self.made, |(made, _)| *made);
                 self.services.insert(uid.clone(), (made, *ports));
                 self.put(&uid);
             }
             Step::Delete(name) => {
-                let uid = format!("{name:02}");
+                let uid = self.uid(*name);
                 if self.services.remove(&uid).is_some() {
+                    *self.deleted.entry(*name).or_default() += 1;
                     let service = json!({
                         "metadata": { "name": uid, "namespace": "default", "uid": uid },
                     });
