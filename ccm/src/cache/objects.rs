@@ -328,19 +328,6 @@ impl Target {
     }
 }
 
-/// One target for each machine, by machine: of several nodes that claim one the node that has its name,
-/// as every node of ours has, or else the first by name. Who may make nodes gives a machine no second
-/// share of the traffic, and the management cluster no second endpoint.
-#[must_use]
-pub fn one_per_machine(mut targets: Vec<Target>) -> Vec<Target> {
-    targets.sort_by(|a, b| {
-        let rank = |t: &Target| t.node != t.machine;
-        (&a.machine, rank(a), &a.node).cmp(&(&b.machine, rank(b), &b.node))
-    });
-    targets.dedup_by(|later, first| later.machine == first.machine);
-    targets
-}
-
 /// Addresses that others can reach, in an order that does not change with the report's: the primary
 /// one (`ipAddress`), then the rest sorted. Guest agents list all they find, link-local ones too.
 fn addresses(instance: &VirtualMachineInstance) -> Vec<IpAddr> {

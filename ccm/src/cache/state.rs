@@ -16,14 +16,16 @@ use kit::watch::Told;
 
 use crate::cache::endpoint_slices::{LocalEndpoints, Slice};
 use crate::cache::events::Kind;
-use crate::cache::objects::{Instance, Node, Remote, Target, Vm, one_per_machine};
+use crate::cache::objects::{Instance, Node, Remote, Target, Vm};
 use crate::cache::services::{Accepted, Place, place};
 use crate::limits::Places;
 use crate::names;
 use crate::settings::{MachineAddresses, Settings};
 
+use self::claims::Claims;
 use self::mirrors::Mirrors;
 
+mod claims;
 mod mirrors;
 mod places;
 mod put;
@@ -49,6 +51,7 @@ pub struct State {
     /// Namespace and name of a tenant's slice, to the Service that it belongs to.
     local_of: HashMap<String, Place>,
     nodes: BTreeMap<Arc<str>, Node>,
+    claims: Claims,
     vms: BTreeMap<String, Vm>,
     instances: BTreeMap<String, Instance>,
     /// By machine, as the operator published them last. One that went keeps them: they hold for one instance.
@@ -120,6 +123,14 @@ impl State {
     /// Nodes of the tenant cluster by name.
     pub fn nodes(&self) -> impl Iterator<Item = (&Arc<str>, &Node)> {
         self.nodes.iter()
+    }
+
+    /// The node of a machine, as far as it takes traffic, and whether it is Ready: nothing else of all Nodes that
+    /// claim the machine changes where traffic goes.
+    fn traffic(&self, machine: Option<&str>) -> Option<(Arc<str>, bool)> {
+        let name = self.claims.node_of(machine?)?;
+        let node = self.nodes.get(name)?;
+        Some((Arc::clone(name), node.ready))
     }
 
     /// One of them.
@@ -210,20 +221,21 @@ impl State {
             .filter(|uid| !self.services.contains_key(*uid))
     }
 
-    /// The machines that take traffic, each once.
+    /// The machines that take traffic, each once, by machine.
     #[must_use]
     pub fn targets(&self) -> Arc<Vec<Target>> {
         let made = self.targets.get_or_init(|| {
             let proxies = self.proxies();
             let proxied =
                 |node: &Arc<str>| proxies.as_ref().is_none_or(|ready| ready.contains(node));
-            let target = |(name, node): (&Arc<str>, &Node)| {
-                let instance = self.located(node.machine()?)?;
-                let zone = self.vms.get(&instance.name).and_then(Vm::zone);
+            let target = |machine: &String| {
+                let name = self.claims.node_of(machine)?;
+                let (node, instance) = (self.nodes.get(name)?, self.located(machine)?);
+                let zone = self.vms.get(machine).and_then(Vm::zone);
                 Target::new(name, node, &instance, zone, proxied(name))
             };
-            let claims = self.nodes.iter().filter_map(target).collect();
-            Arc::new(one_per_machine(claims))
+            // There are as many instances as the platform made, but as many nodes as the tenant likes.
+            Arc::new(self.instances.keys().filter_map(target).collect())
         });
         Arc::clone(made)
     }

@@ -12,6 +12,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::State;
+use super::claims::claimed;
 use super::mirrors::ports;
 use crate::cache::endpoint_slices::{Slice, local_endpoints};
 use crate::cache::events::{Change, Kind, WatchEvent, Write};
@@ -145,8 +146,9 @@ impl State {
             Kind::Service => self.forget_service(key),
             Kind::Local => self.forget_local(key),
             Kind::Node => {
-                self.nodes.remove(key);
-                vec![self.change_targets(), Change::Node(key.to_owned())]
+                let mut changes = self.exchange_node(key, None).1;
+                changes.push(Change::Node(key.to_owned()));
+                changes
             }
             Kind::Vm => {
                 self.vms.remove(key);
@@ -284,16 +286,25 @@ impl State {
 
     /// Takes it in, and tells where it changes where traffic goes. Gives what was known, too.
     fn replace_node(&mut self, node: Node) -> (Option<Node>, Vec<Change>) {
-        let traffic = |node: &Node| {
-            (
-                node.takes_traffic(),
-                node.ready,
-                node.machine().map(ToOwned::to_owned),
-            )
-        };
-        let now = traffic(&node);
-        let old = self.nodes.insert(node.name.as_str().into(), node);
-        let changes = match old.as_ref().map(traffic) == Some(now) {
+        let name = node.name.clone();
+        self.exchange_node(&name, Some(node))
+    }
+
+    /// Puts another Node in the place of what is known of this name, or nothing.
+    fn exchange_node(&mut self, name: &str, node: Option<Node>) -> (Option<Node>, Vec<Change>) {
+        let machine = |node: Option<&Node>| node.and_then(claimed).map(ToOwned::to_owned);
+        let machines = [machine(self.nodes.get(name)), machine(node.as_ref())];
+        let traffic = |state: &Self| machines.each_ref().map(|of| state.traffic(of.as_deref()));
+        let before = traffic(self);
+        let (key, old) = self.nodes.remove_entry(name).unzip();
+        if let Some(old) = &old {
+            self.claims.remove(old);
+        }
+        if let Some(node) = node {
+            self.claims.add(&node);
+            self.nodes.insert(key.unwrap_or_else(|| name.into()), node);
+        }
+        let changes = match traffic(self) == before {
             true => Vec::new(),
             false => vec![self.change_targets()],
         };

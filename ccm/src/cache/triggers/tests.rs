@@ -236,6 +236,40 @@ fn addresses_that_are_lost_hold_on_and_are_waited_for_only_where_something_runs(
 }
 
 #[test]
+fn nodes_that_claim_the_machine_of_another_change_nothing_but_take_its_place_when_it_goes() {
+    let (cache, _) = cache();
+    let named = |name: &str, version: &str| {
+        let mut node = node(version, "True");
+        node.metadata.name = Some(name.to_owned());
+        node.metadata.uid = Some(name.to_owned());
+        node
+    };
+    let put =
+        |name: &str, version: &str| cache.put(WatchEvent::Node(Box::new(named(name, version))));
+    let of = || {
+        let targets = cache.read(|state| state.targets());
+        let of = targets
+            .iter()
+            .map(|target| (target.node.to_string(), target.ready));
+        of.collect::<Vec<_>>()
+    };
+    assert_eq!(of(), [("a".to_owned(), false)]);
+    for (name, version) in [("0", "3"), ("b", "4")] {
+        assert_eq!(put(name, version), [Change::Node(name.to_owned())]);
+    }
+    assert_eq!(of(), [("a".to_owned(), false)]);
+    assert_eq!(
+        put("a", "5"),
+        [Change::Targets, Change::Node("a".to_owned())]
+    );
+    assert_eq!(of(), [("a".to_owned(), true)]);
+    let remove = |name: &str| cache.remove(Kind::Node, &named(name, "6").metadata);
+    assert_eq!(remove("b"), [Change::Node("b".to_owned())]);
+    assert_eq!(remove("a"), [Change::Targets, Change::Node("a".to_owned())]);
+    assert_eq!(of(), [("0".to_owned(), true)]);
+}
+
+#[test]
 fn labels_of_nodes_are_gathered_and_a_machine_that_is_dead_is_not() {
     let (cache, _) = cache();
     let all = |changes: &[Change]| cache.read(|state| triggered(state, changes));

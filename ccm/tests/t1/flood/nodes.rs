@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use ccm::names;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kit_client::args::{TENANT_BURST, TENANT_QPS};
 use kit_objects::kinds;
 use serde_json::{Value, json};
@@ -15,6 +16,7 @@ use testkit::fixtures::{PATIENCE, ask_until};
 use testkit::waiting::{Seen, Watched};
 
 use super::{BEFORE, lead_to, with_load_balancers};
+use crate::support::program::Admin;
 use crate::support::{Environment, Program};
 
 /// Nodes that claim the machine `a`.
@@ -58,12 +60,27 @@ async fn five_thousand_nodes_that_claim_a_dead_machine_use_up_nothing_of_what_ta
     };
     let slices = Watched::start(environment.slices());
     with_load_balancers(&environment, &slices).await?;
-    let program = Program::start(&environment, "paced", &[])?;
+    let mut program = Program::start(&environment, "paced", &[])?;
     program.rest(BEFORE, PATIENCE).await?;
+    let admin = program.admin();
+    tokio::select! {
+        judged = is_taken_out(&environment, &slices, &admin) => judged,
+        kept = program.keep() => match kept? {},
+    }
+}
+
+/// Has thousands of Nodes claim the machine `a`, and it die.
+async fn is_taken_out(
+    environment: &Environment,
+    slices: &Watched<EndpointSlice>,
+    admin: &Admin,
+) -> Result<()> {
     let nodes = forged(0..NODES);
     environment.tenant.etcd().write(&nodes).await?;
     ask_until("all Nodes were looked at", PATIENCE, || async {
-        let state = program.state().await?;
+        let Ok(state) = admin.state().await else {
+            return Ok(Err("no admin port".to_owned()));
+        };
         let all = NODES + 2;
         Ok(match state["nodes"] == all && state["queued"] == 0 {
             true => Ok(()),

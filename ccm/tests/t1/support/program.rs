@@ -2,7 +2,8 @@
 //!
 //! Invariant: it ends with the value, also when a test panics.
 
-use std::path::Path;
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -19,7 +20,13 @@ use super::{Environment, PATIENCE};
 pub(crate) struct Program {
     pub(crate) process: Process,
     identity: String,
+    flags: Vec<String>,
     dir: Workdir,
+}
+
+/// The admin port of a program, wherever it is now.
+pub(crate) struct Admin {
+    log: PathBuf,
 }
 
 impl Program {
@@ -43,13 +50,21 @@ impl Program {
         let flags: Vec<_> = flags
             .map(|(name, value)| format!("--{name}={value}"))
             .collect();
-        let log = dir.path().join(format!("{identity}.log"));
-        let program = Path::new(env!("CARGO_BIN_EXE_ccm"));
         Ok(Self {
-            process: Process::spawn(identity, program, &flags, &log)?,
+            process: spawn(&dir, identity, &flags)?,
             identity: identity.to_owned(),
+            flags,
             dir,
         })
+    }
+
+    /// Starts it again whenever it ends, as a kubelet does: one that gets no time on a crowded machine loses its
+    /// Lease, and ends. Ends never.
+    pub(crate) async fn keep(&mut self) -> Result<Infallible> {
+        loop {
+            self.process.ended(Duration::MAX).await?;
+            self.process = spawn(&self.dir, &self.identity, &self.flags)?;
+        }
     }
 
     /// Has it end, which gives the Lease to whoever comes next.
@@ -62,8 +77,9 @@ impl Program {
 
     /// Returns once it leads, knows so many of the tenant's Services, and has nothing left to do for any.
     pub(crate) async fn rest(&self, services: usize, patience: Duration) -> Result<()> {
+        let admin = self.admin();
         let rest = ask_until("it has looked at everything", patience, || async {
-            let Ok(state) = self.state().await else {
+            let Ok(state) = admin.state().await else {
                 return Ok(Err("no admin port".to_owned()));
             };
             let is = |key: &str, value: Value| state[key] == value;
@@ -80,7 +96,15 @@ impl Program {
         rest.await.with_context(|| self.process.log_tail(5))
     }
 
-    /// What its admin port tells.
+    /// Its admin port.
+    pub(crate) fn admin(&self) -> Admin {
+        let log = log_of(&self.dir, &self.identity);
+        Admin { log }
+    }
+}
+
+impl Admin {
+    /// What it tells.
     pub(crate) async fn state(&self) -> Result<Value> {
         let mut stream = TcpStream::connect(self.address()?).await?;
         stream.write_all(b"GET /state HTTP/1.0\r\n\r\n").await?;
@@ -91,15 +115,23 @@ impl Program {
         Ok(state["ccm"].clone())
     }
 
-    /// Where its admin port is, as its log says.
+    /// Where it is, as the log of the program says.
     fn address(&self) -> Result<String> {
-        let log = self.dir.path().join(format!("{}.log", self.identity));
-        let log = std::fs::read_to_string(log)?;
-        let mut lines = log.lines();
+        let log = std::fs::read_to_string(&self.log)?;
+        let mut lines = log.lines().rev();
         let line = lines.find(|line| line.contains("admin port is open"));
         let line = line.context("it has none yet")?;
         let at = line.find("127.0.0.1:").context("no address")?;
         let is_of_it = |c: char| c.is_ascii_digit() || ".:".contains(c);
         Ok(line[at..].chars().take_while(|c| is_of_it(*c)).collect())
     }
+}
+
+fn log_of(dir: &Workdir, identity: &str) -> PathBuf {
+    dir.path().join(format!("{identity}.log"))
+}
+
+fn spawn(dir: &Workdir, identity: &str, flags: &[String]) -> Result<Process> {
+    let program = Path::new(env!("CARGO_BIN_EXE_ccm"));
+    Process::spawn(identity, program, flags, &log_of(dir, identity))
 }

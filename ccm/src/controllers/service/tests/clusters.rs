@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::UID;
 use crate::cache::endpoint_slices::{LocalEndpoints, Slice};
-use crate::cache::objects::{Target, one_per_machine};
+use crate::cache::objects::Target;
 use crate::cache::services::{Accepted, DesiredLoadBalancer, desired_load_balancer};
 use crate::controllers::service::plan::types::{Action, Observed, Plan};
 use crate::controllers::service::plan::{endpoint_slices, mirror, plan};
@@ -496,4 +496,14 @@ impl Clusters {
         slice.metadata.resource_version = Some(self.version.to_string());
         self.slices.insert(name, slice);
     }
+}
+
+/// One target for each machine, by machine, as the cache gives them.
+fn one_per_machine(mut targets: Vec<Target>) -> Vec<Target> {
+    targets.sort_by(|a, b| {
+        let rank = |t: &Target| t.node != t.machine;
+        (&a.machine, rank(a), &a.node).cmp(&(&b.machine, rank(b), &b.node))
+    });
+    targets.dedup_by(|later, first| later.machine == first.machine);
+    targets
 }
