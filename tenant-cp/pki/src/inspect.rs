@@ -15,6 +15,7 @@ use x509_parser::{
     prelude::FromDer,
 };
 
+use crate::proven::Proven;
 use crate::want::{KeyPair, Signer, Store, Want};
 
 /// A certificate that must be issued (again).
@@ -145,7 +146,7 @@ pub fn as_issued(name: &str, store: &Store) -> Option<Want> {
     let pair = store.get(name)?;
     let pem = read_pem(&pair.certificate)?;
     let certificate = read_certificate(&pem).filter(|certificate| !certificate.is_ca())?;
-    let signed = |(_, signer): &(&String, &KeyPair)| signed_by(&certificate, signer);
+    let signed = |(_, signer): &(&String, &KeyPair)| signed_by(pair, &certificate, signer);
     let (signer, _) = store.iter().find(signed)?;
     let subject = certificate.subject();
     let (server, client) = usages(&certificate);
@@ -231,7 +232,7 @@ fn leaf_reason(
         Some(false) => return Some(Reason::KeyMismatch),
         Some(true) => {}
     }
-    if !signer.is_some_and(|signer| signed_by(&certificate, signer)) {
+    if !signer.is_some_and(|signer| signed_by(pair, &certificate, signer)) {
         Some(Reason::SignerChanged)
     } else if !subject_matches(want, &certificate) {
         Some(Reason::SubjectChanged)
@@ -266,8 +267,11 @@ fn read_certificate(pem: &Pem) -> Option<X509Certificate<'_>> {
 
 /// None: the key cannot be read.
 fn key_matches(pair: &KeyPair, certificate: &X509Certificate<'_>) -> Option<bool> {
-    let key = rcgen::KeyPair::from_pem(pair.key.reveal()).ok()?;
-    Some(key.public_key_raw() == certificate.public_key().subject_public_key.data.as_ref())
+    static PROVEN: Proven = Proven::new();
+    PROVEN.or_prove([&pair.certificate, pair.key.reveal()], || {
+        let key = rcgen::KeyPair::from_pem(pair.key.reveal()).ok()?;
+        Some(key.public_key_raw() == certificate.public_key().subject_public_key.data.as_ref())
+    })
 }
 
 /// Whether a third of the life, or more, is left.
@@ -279,17 +283,17 @@ fn has_life(certificate: &X509Certificate<'_>, now: Timestamp) -> bool {
     begin <= now && left > 0 && left * 3 >= i128::from(end) - i128::from(begin)
 }
 
-fn signed_by(certificate: &X509Certificate<'_>, signer: &KeyPair) -> bool {
-    let Some(pem) = read_pem(&signer.certificate) else {
-        return false;
-    };
-    let Some(authority) = read_certificate(&pem) else {
-        return false;
-    };
-    certificate.issuer() == authority.subject()
-        && certificate
-            .verify_signature(Some(authority.public_key()))
-            .is_ok()
+/// Whether `certificate`, which `leaf` has, was signed by an authority.
+fn signed_by(leaf: &KeyPair, certificate: &X509Certificate<'_>, signer: &KeyPair) -> bool {
+    static PROVEN: Proven = Proven::new();
+    let signed = PROVEN.or_prove([&leaf.certificate, &signer.certificate], || {
+        let pem = read_pem(&signer.certificate)?;
+        let authority = read_certificate(&pem)?;
+        let is_issuer = certificate.issuer() == authority.subject();
+        let verify = || certificate.verify_signature(Some(authority.public_key()));
+        Some(is_issuer && verify().is_ok())
+    });
+    signed == Some(true)
 }
 
 fn subject_matches(want: &Want, certificate: &X509Certificate<'_>) -> bool {

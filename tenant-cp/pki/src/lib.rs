@@ -6,6 +6,7 @@
 
 pub mod inspect;
 pub mod issue;
+mod proven;
 pub mod request;
 pub mod want;
 
