@@ -35,7 +35,7 @@ pub use audit::{Audit, AuditLevel, AuditLog, AuditResources, AuditRule, AuditWeb
 pub use authentication::{Authentication, Issuer};
 pub use authorization::{Authorization, AuthorizationWebhook};
 pub use backup::{Backup, BackupStatus, OnVolumeLoss, RestoreProgress, RestoreTest, Retention};
-pub use etcd::{Bootstrap, Etcd, Storage};
+pub use etcd::{Bootstrap, Etcd, EtcdEvents, Storage};
 pub use hibernation::{Hibernation, HibernationPhase, HibernationStatus, HibernationWake};
 pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;

@@ -17,6 +17,7 @@
 //! | [`host_sessions`] | what is done on machines that are reached by SSH |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`etcd_replacement`], [`etcd_space`], [`etcd_disks`] | a member of etcd that lost its data; a database that is full; a slow disk |
+//! | [`etcd_events`] | whether Events are kept in an etcd of their own |
 //! | [`upgrades`] | what speaks against an upgrade of a tenant cluster |
 //! | [`rotation`] | the next step of something that signs and is turned |
 //! | [`capacity`] | whether the management cluster has room for one machine more |
@@ -39,6 +40,7 @@ pub mod context;
 pub mod controllers;
 pub mod creations;
 pub mod etcd_disks;
+pub mod etcd_events;
 pub mod etcd_replacement;
 pub mod etcd_space;
 pub mod hibernation;

@@ -176,6 +176,7 @@ pub fn tenant_namespace() -> Vec<Rule> {
     ]);
     rules.extend(addons_off());
     rules.extend(backup_off());
+    rules.extend(events_off());
     rules.extend(provider_kubevirt::provider::RULES);
     rules
 }
@@ -205,6 +206,18 @@ fn backup_off() -> Vec<Rule> {
         Rule::new(&["apps"], &["deployments"], DELETE).named(&[BACKUP]),
         Rule::new(&["networking.k8s.io"], &["networkpolicies"], DELETE).named(&[BACKUP, TO_ETCD]),
         Rule::new(&[""], &["serviceaccounts"], DELETE).named(&[BACKUP]),
+    ]
+}
+
+/// To take the etcd of Events away, by name, when it is not wanted any more. Of Secrets and Services all may go, for other
+/// reasons.
+fn events_off() -> Vec<Rule> {
+    const DELETE: &[&str] = &["delete"];
+    const NAME: &[&str] = &[tenant_cp::names::ETCD_EVENTS];
+    vec![
+        Rule::new(&["apps"], &["deployments"], DELETE).named(NAME),
+        Rule::new(&["networking.k8s.io"], &["networkpolicies"], DELETE).named(NAME),
+        Rule::new(&[""], &["serviceaccounts"], DELETE).named(NAME),
     ]
 }
 

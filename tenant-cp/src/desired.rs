@@ -11,6 +11,7 @@ pub mod bootstrap;
 pub(crate) mod control_plane;
 pub(crate) mod controllers;
 pub(crate) mod etcd;
+pub mod etcd_events;
 pub(crate) mod pod;
 pub mod services;
 pub mod tenant_namespace;

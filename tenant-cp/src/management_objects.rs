@@ -11,7 +11,7 @@ use kit_objects::object::Object;
 use crate::addons::registry::wanted;
 use crate::desired::etcd::{self, volumes};
 use crate::desired::tenant_namespace::{disruption_budgets, network_policies, service_accounts};
-use crate::desired::{control_plane, controllers, services};
+use crate::desired::{control_plane, controllers, etcd_events, services};
 use crate::material::Material;
 use crate::network::addresses::Addresses;
 use crate::settings::Settings;
@@ -24,6 +24,7 @@ pub fn base(v: &Validated, settings: &Settings) -> Vec<Object> {
     // Services first: their addresses are what the next stage waits for.
     let mut objects = services::services(v);
     objects.extend(volumes::volumes(v));
+    objects.extend(etcd_events::base(v));
     objects.extend(service_accounts::service_accounts(v));
     objects.extend(network_policies::network_policies(v, settings));
     objects.extend(disruption_budgets::budgets(v));
@@ -31,7 +32,7 @@ pub fn base(v: &Validated, settings: &Settings) -> Vec<Object> {
     objects
 }
 
-/// StatefulSet `etcd`, Deployments `control-plane` and `controllers`, and those of addons. `material` is what
+/// StatefulSet `etcd`, Deployments `control-plane`, `controllers` and `etcd-events`, and those of addons. `material` is what
 /// the Secrets hold: what a program reads only when it starts
 /// shows in its pod.
 #[must_use]
@@ -47,6 +48,8 @@ pub fn workloads(
         control_plane::deployment(v, settings, addresses, material),
         controllers::deployment(v, material),
     ];
+    let events = etcd_events::deployment(v, settings, addresses, material);
+    objects.extend(events);
     objects.extend(wanted(v).flat_map(|addon| addon.deployments(v, settings, store)));
     objects
 }

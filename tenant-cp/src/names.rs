@@ -10,6 +10,11 @@ pub const ACTIVATOR_SLICE: &str = "control-plane-activator";
 pub const CONTROLLERS: &str = "controllers";
 /// StatefulSet, ServiceAccount, Secret and component label of etcd.
 pub const ETCD: &str = "etcd";
+/// Deployment, Service, ServiceAccount, Secret, NetworkPolicy and component label of the etcd that has Events alone.
+pub const ETCD_EVENTS: &str = "etcd-events";
+/// Annotation of the Deployment [`ETCD_EVENTS`]: since when it had not been ready when kube-apiservers were last told to do
+/// without it, RFC 3339, UTC.
+pub const EVENTS_LOST: &str = "covey.dev/events-lost-at";
 /// Component label of the Jobs that restore etcd in place, and of their pods.
 pub const ETCD_RESTORE: &str = "etcd-restore";
 /// Annotation of volumes and their claims: until when they are kept although nothing uses them, RFC 3339, UTC.

@@ -125,17 +125,18 @@ proptest! {
 
     #[test]
     fn any_loss_is_restored_or_reported_and_the_identity_stays(
-        lost in proptest::collection::btree_set(0usize..24, 0..24),
+        lost in proptest::collection::btree_set(0usize..25, 0..25),
     ) {
         let mut v = minimal();
         v.addons.cloud_controller.enabled = true;
         v.storage = Some(offer());
         v.autoscaler = Some(limits());
+        v.etcd.events = Some(fixtures::with_events(true));
         let wants = wants(&v);
         let material = complete(&wants);
         let mut secrets = secrets(&v, &material);
         let names: Vec<_> = secrets.keys().cloned().collect();
-        prop_assert_eq!(names.len(), 24);
+        prop_assert_eq!(names.len(), 25);
         for index in lost {
             secrets.remove(&names[index]);
         }

@@ -8,7 +8,7 @@ mod fixtures;
 use std::collections::BTreeMap;
 
 use api::tenant_cluster::EndpointType;
-use fixtures::{TRUST, addresses, limits, minimal, objects, offer};
+use fixtures::{TRUST, addresses, limits, minimal, objects, offer, with_events};
 use kit_objects::object::Object;
 use serde_json::{Value, json};
 use tenant_cp::{
@@ -68,6 +68,7 @@ fn load_balancer() -> Validated {
     v.addons.cloud_controller.enabled = true;
     v.storage = Some(offer());
     v.autoscaler = Some(limits());
+    v.etcd.events = Some(with_events(true));
     v
 }
 
@@ -137,6 +138,7 @@ fn every_certificate_stands_in_the_documentation() {
     v.addons.cloud_controller.enabled = true;
     v.storage = Some(offer());
     v.autoscaler = Some(limits());
+    v.etcd.events = Some(with_events(true));
     let wants = certificates::wants(&v, &Settings::default(), Some(&addresses("x")));
     assert!(wants.len() > 15);
     for want in wants {

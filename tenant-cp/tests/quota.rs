@@ -134,7 +134,7 @@ fn what_is_counted_is_what_is_made() {
     } });
     let large = json!({
         "etcd": {
-            "replicas": 3, "storage": { "size": "8Gi" },
+            "replicas": 3, "storage": { "size": "8Gi" }, "events": { "size": "4Gi" },
             "resources": { "requests": { "cpu": "250m" }, "limits": { "memory": "1Gi" } },
         },
         "controlPlane": {

@@ -145,7 +145,8 @@ proptest! {
         let addons = usize::from(v.addons.cloud_controller.enabled) + usize::from(v.storage.is_some());
         let addons = addons + 2 * usize::from(v.autoscaler.is_some());
         // etcd, the control plane and its controllers.
-        prop_assert_eq!(pods.len(), 3 + addons);
+        let events = usize::from(v.etcd.events.is_some());
+        prop_assert_eq!(pods.len(), 3 + events + addons);
         for (kind, pod) in pods {
             prop_assert_eq!(violations(pod), Vec::<String>::new(), "{}", kind);
         }

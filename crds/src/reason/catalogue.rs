@@ -170,6 +170,9 @@ with_backups! {
         /// The disk of a member of etcd is slow, and what the tenant cluster writes waits for it.
         /// Cause: A StorageClass on slow or shared disks, a limit of the volume's throughput, or something else that writes on the same disk; a disk that is about to fail.
         SlowDisk: Person, "Look at the volume, its node and who else writes there; take a faster class: `spec.etcd.storage.storageClassName`. One of three whose disk alone is slow does not lead, and is replaced after half an hour.";
+        /// The etcd for Events does not work; the API goes on, and keeps Events with everything else.
+        /// Cause: Its node has no room for it, its image cannot be pulled, or its database is full: then another pod takes its place after ten minutes.
+        EventsUnavailable: Person, "`kubectl describe pods` of etcd-events in the tenant namespace: see to what keeps the pod from running; or remove `spec.etcd.events`.", since "0.2.0";
         /// Files of etcd's database are written anew without what is free in them.
         Defragmenting: Waiting, "Nothing; it takes seconds for each member.";
         /// etcd's database was full, and takes writes again.

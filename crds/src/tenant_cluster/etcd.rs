@@ -74,6 +74,13 @@ pub struct Etcd {
     #[serde(default = "default_auto_replace")]
     pub auto_replace: bool,
 
+    /// An etcd of its own for Events, without a volume: they neither fill nor slow down the one that has everything else,
+    /// and are in no backup. The kube-apiservers use it once it has been ready for 30 seconds, and keep Events with
+    /// everything else while it is not: each time they are replaced one by one. Where its pod moves or ends, Events of
+    /// before are gone. Default: Events are kept with everything else. Example: `{"size": "2Gi"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<EtcdEvents>,
+
     /// Labels and annotations of the members' pods, as far as the platform allows them. A change replaces one
     /// pod after the other. Default: Covey's own. Example: `{"labels": {"example.com/cost-centre": "shop"}}`.
     #[serde(default, skip_serializing_if = "PodMetadata::is_default")]
@@ -96,6 +103,7 @@ impl Default for Etcd {
             resources: Resources::default(),
             quota_backend_bytes: None,
             auto_replace: default_auto_replace(),
+            events: None,
             pod_metadata: PodMetadata::default(),
             scheduling: Scheduling::default(),
         }
@@ -118,6 +126,34 @@ fn default_members() -> i32 {
 
 fn default_auto_replace() -> bool {
     true
+}
+
+/// The etcd that has Events alone.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdEvents {
+    /// Most bytes that it has on the disk of its node, 1Gi or more; half of it, and 8Gi at most, is for its database, the
+    /// rest for log and snapshots. A change makes it anew, without the Events of before. Default: `1Gi`. Example: `2Gi`.
+    #[serde(default = "default_events_size")]
+    pub size: Quantity,
+
+    /// CPU and memory of it. Default: what the operator is configured with for a member of etcd.
+    /// Example: `{"requests": {"memory": "256Mi"}}`.
+    #[serde(default)]
+    pub resources: Resources,
+}
+
+impl Default for EtcdEvents {
+    fn default() -> Self {
+        Self {
+            size: default_events_size(),
+            resources: Resources::default(),
+        }
+    }
+}
+
+fn default_events_size() -> Quantity {
+    Quantity::from("1Gi")
 }
 
 /// Volume of each etcd member.

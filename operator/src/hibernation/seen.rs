@@ -48,7 +48,9 @@ impl Seen {
             let labels = &pod["metadata"]["labels"];
             let part = match labels[LABEL_COMPONENT].as_str().unwrap_or_default() {
                 names::ETCD => Part::Etcd,
-                names::CONTROL_PLANE | names::CONTROLLERS => Part::ControlPlane,
+                names::CONTROL_PLANE | names::CONTROLLERS | names::ETCD_EVENTS => {
+                    Part::ControlPlane
+                }
                 BACKUP => Part::Backup,
                 // They end by themselves, or belong to machines.
                 names::ETCD_RESTORE | RESTORE_TEST | COMPONENT_WORKER | COMPONENT_LOAD_BALANCER => {

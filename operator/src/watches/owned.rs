@@ -124,8 +124,9 @@ fn is_whole(binding: &RoleBinding, settings: &Settings) -> bool {
 /// Deployment says. That a pod runs again, those do.
 fn pods(client: &Client, clusters: &Store<TenantCluster>) -> Owners {
     let components = format!(
-        "{LABEL_TENANT_UID},{LABEL_COMPONENT} in ({},{},{})",
+        "{LABEL_TENANT_UID},{LABEL_COMPONENT} in ({},{},{},{})",
         names::ETCD,
+        names::ETCD_EVENTS,
         names::CONTROL_PLANE,
         names::CONTROLLERS
     );

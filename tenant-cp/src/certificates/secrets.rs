@@ -34,11 +34,12 @@ pub type SecretData = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 const KUBECONFIG: &str = "value";
 const ADMIN: &str = "admin";
 /// Those of the Secrets that [`leaf_secrets`] makes that are of no addon.
-const OF_CONTROL_PLANE: [&str; 6] = [
+const OF_CONTROL_PLANE: [&str; 7] = [
     names::API_SERVER,
     names::CONTROLLER_MANAGER,
     names::SCHEDULER,
     names::ETCD,
+    names::ETCD_EVENTS,
     names::ETCD_HEALTHCHECK_CLIENT,
     names::OPERATOR_CLIENT,
 ];
@@ -225,6 +226,12 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
                     files.pair(&leaf, store.get(&leaf)?);
                 }
             }
+            files.trusted(names::ETCD_CA, store)?;
+        }
+        names::ETCD_EVENTS => {
+            v.etcd.events.as_ref()?;
+            let leaf = format!("{name}-server");
+            files.pair(&leaf, store.get(&leaf)?);
             files.trusted(names::ETCD_CA, store)?;
         }
         names::ETCD_HEALTHCHECK_CLIENT => {

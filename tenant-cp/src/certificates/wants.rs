@@ -88,6 +88,9 @@ pub fn wants(v: &Validated, settings: &Settings, addresses: Option<&Addresses>) 
         list.push(member_pair(v, settings, member, "server"));
         list.push(member_pair(v, settings, member, "peer"));
     }
+    if v.etcd.events.is_some() {
+        list.push(of_events(v, settings));
+    }
     list
 }
 
@@ -162,6 +165,26 @@ fn api_server(v: &Validated, settings: &Settings, addresses: &Addresses) -> Want
     want.addresses.sort_unstable();
     want.addresses.dedup();
     want
+}
+
+/// Server certificate of the etcd that has Events.
+fn of_events(v: &Validated, settings: &Settings) -> Want {
+    let (name, ns) = (names::ETCD_EVENTS, &v.tenant_namespace);
+    let dns_names = vec![
+        name.to_owned(),
+        format!("{name}.{ns}"),
+        format!("{name}.{ns}.svc"),
+        format!("{name}.{ns}.svc.cluster.local"),
+        "localhost".to_owned(),
+    ];
+    Want {
+        server: true,
+        client: false,
+        dns_names,
+        addresses: vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+        lifetime_hours: settings.certificates.leaf_hours,
+        ..client(&format!("{name}-server"), names::ETCD_CA, name, None)
+    }
 }
 
 /// Server or peer certificate of one etcd member. Both are for server and client, because a member

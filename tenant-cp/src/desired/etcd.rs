@@ -110,7 +110,7 @@ pub(crate) fn quota_backend_bytes(v: &Validated) -> u64 {
 
 /// Half the volume: defragmentation writes a second copy of the database, and the write-ahead log
 /// and snapshots need some hundred MiB. At most 8 GiB (etcd's own advice), and 512 MiB at least.
-fn quota(volume: &str) -> u64 {
+pub(super) fn quota(volume: &str) -> u64 {
     let bytes = nanos(volume).unwrap_or(0) / 1_000_000_000;
     u64::try_from(bytes / 2)
         .unwrap_or(u64::MAX)
@@ -118,7 +118,7 @@ fn quota(volume: &str) -> u64 {
 }
 
 /// Annotation of the pods: hash of whom members believe, which they read when they start.
-const ANNOTATION_AUTHORITY: &str = "covey.dev/authority-hash";
+pub(super) const ANNOTATION_AUTHORITY: &str = "covey.dev/authority-hash";
 
 pub(crate) fn stateful_set(
     v: &Validated,
@@ -232,7 +232,7 @@ const INITIAL_CLUSTER_STATE: &str = "$(INITIAL_CLUSTER_STATE)";
 
 /// A subdirectory: the volume's own may hold lost+found and the gate's marker, and is not etcd's to
 /// restrict.
-fn data_dir() -> String {
+pub(super) fn data_dir() -> String {
     format!("{}/data", names::ETCD_DATA_DIR)
 }
 

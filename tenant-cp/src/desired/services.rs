@@ -210,7 +210,7 @@ fn etcd_ports() -> Vec<ServicePort> {
     ]
 }
 
-fn service_port(name: &str, port: i32, target: i32) -> ServicePort {
+pub(super) fn service_port(name: &str, port: i32, target: i32) -> ServicePort {
     ServicePort {
         name: Some(name.to_owned()),
         port,

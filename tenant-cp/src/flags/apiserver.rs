@@ -8,6 +8,8 @@ use crate::flags::table::{CIPHER_SUITES, Table};
 pub const TOKENS_VERIFIED_BY: &str = "service-account-key-file";
 /// The key that signs them.
 pub const TOKENS_SIGNED_BY: &str = "service-account-signing-key-file";
+/// Resources that are kept in another etcd.
+pub const EVENTS_ELSEWHERE: &str = "etcd-servers-overrides";
 /// Longest that a token lasts which is not in a Secret, in hours.
 pub const LONGEST_TOKEN_HOURS: i64 = 24;
 /// The same, as the flag says it.
@@ -103,6 +105,8 @@ pub(super) const FLAGS: Table = Table {
         // While it is upgraded.
         "emulated-version",
         "etcd-servers",
+        // Once the etcd of Events works.
+        EVENTS_ELSEWHERE,
         "service-account-issuer",
         "service-account-jwks-uri",
         // Once for each key that verifies.
@@ -132,7 +136,6 @@ pub(super) const FLAGS: Table = Table {
         "disable-admission-plugins",
         "emulation-forward-compatible",
         "etcd-prefix",
-        "etcd-servers-overrides",
         "kubernetes-service-node-port",
         // They exclude `authentication-config`.
         "oidc-ca-file",

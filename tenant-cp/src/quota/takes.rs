@@ -37,6 +37,9 @@ pub fn cluster(tc: &TenantCluster, settings: &Settings) -> Amounts {
     member.add(Resource::Storage, size);
 
     let mut all = pod.times(replicas).plus(&member.times(members));
+    if let Some(events) = &spec.etcd.events {
+        all = all.plus(&container(&events.resources, &defaults.etcd));
+    }
     for addon in ALL {
         if addon.is_enabled(&spec.addons) {
             all = all.plus(&addon.takes(tc, settings));

@@ -38,7 +38,7 @@ fn of_minor(minor: u64, settings: &Settings) -> Value {
         },
         "spec": {
             "version": format!("1.{minor}.0"),
-            "etcd": { "replicas": 3 },
+            "etcd": { "replicas": 3, "events": {} },
             "controlPlane": { "replicas": 3 },
             "addons": every_addon(),
         },
@@ -104,8 +104,8 @@ mod tests {
         for minor in SUPPORTED_MINORS {
             let of_minor = of_minor(minor, &Settings::default());
             let workloads = of_minor.as_array().expect("a list of workloads");
-            // etcd, control-plane, controllers, ccm, csi, both of the autoscaler, and what runs inside.
-            assert!(workloads.len() >= 11, "{of_minor}");
+            // etcd, etcd-events, control-plane, controllers, ccm, csi, both of the autoscaler, and what runs inside.
+            assert!(workloads.len() >= 12, "{of_minor}");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::network::DEFAULT_DNS_DOMAIN;
 use crate::network::ranges::Use;
 use crate::problem::Problem;
 use crate::settings::Settings;
-use crate::validate::validated::{Component, Dns, Endpoint, Etcd, Network, Validated};
+use crate::validate::validated::{Component, Dns, Endpoint, Etcd, EtcdEvents, Network, Validated};
 use crate::validate::{limits, load_balancers, quantity, scheduling};
 use crate::version;
 
@@ -73,6 +73,15 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             limits,
             quota_backend_bytes: quota_backend_bytes(&spec.etcd),
             auto_replace: spec.etcd.auto_replace,
+            events: spec.etcd.events.as_ref().map(|events| {
+                let (requests, limits) = quantity::in_force(&events.resources, &defaults.etcd);
+                EtcdEvents {
+                    size: events.size.0.clone(),
+                    requests,
+                    limits,
+                    ..EtcdEvents::default()
+                }
+            }),
             pod_metadata: spec.etcd.pod_metadata.clone(),
             scheduling: scheduling::in_force(&spec.etcd.scheduling, &settings.tenant_pods),
         },

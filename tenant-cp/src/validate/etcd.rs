@@ -24,17 +24,10 @@ pub(super) fn check(etcd: &Etcd, problems: &mut Vec<Problem>) {
             format!("{} members cannot be had: choose 1 or 3", etcd.replicas),
         ));
     }
-    let size = etcd.storage.size.0.as_str();
-    let problem = match (quantity::nanos(size), quantity::nanos(LEAST_STORAGE)) {
-        (None, _) => Some((Reason::QuantityMalformed, quantity::malformed(size))),
-        (size_nanos, least) if size_nanos < least => Some((
-            Reason::StorageTooSmall,
-            format!("{size} is too small for etcd's data and log: use {LEAST_STORAGE} or more"),
-        )),
-        _ => None,
-    };
-    if let Some((reason, message)) = problem {
-        problems.push(Problem::new("spec.etcd.storage.size", reason, message));
+    size("spec.etcd.storage.size", &etcd.storage.size.0, problems);
+    if let Some(events) = &etcd.events {
+        size("spec.etcd.events.size", &events.size.0, problems);
+        quantity::check_resources("spec.etcd.events.resources", &events.resources, problems);
     }
     if let Some(class) = &etcd.storage.storage_class_name
         && !text::is_subdomain(class)
@@ -50,6 +43,20 @@ pub(super) fn check(etcd: &Etcd, problems: &mut Vec<Problem>) {
     }
     quantity::check_resources("spec.etcd.resources", &etcd.resources, problems);
     quota(etcd, problems);
+}
+
+fn size(field: &str, size: &str, problems: &mut Vec<Problem>) {
+    let problem = match (quantity::nanos(size), quantity::nanos(LEAST_STORAGE)) {
+        (None, _) => Some((Reason::QuantityMalformed, quantity::malformed(size))),
+        (size_nanos, least) if size_nanos < least => Some((
+            Reason::StorageTooSmall,
+            format!("{size} is too small for etcd's data and log: use {LEAST_STORAGE} or more"),
+        )),
+        _ => None,
+    };
+    if let Some((reason, message)) = problem {
+        problems.push(Problem::new(field, reason, message));
+    }
 }
 
 fn quota(etcd: &Etcd, problems: &mut Vec<Problem>) {

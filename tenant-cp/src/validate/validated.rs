@@ -179,10 +179,27 @@ pub struct Etcd {
     pub quota_backend_bytes: Option<u64>,
     /// Whether a member that lost its data is replaced by itself.
     pub auto_replace: bool,
+    /// The etcd that has Events alone; none where Events are kept with everything else.
+    pub events: Option<EtcdEvents>,
     /// Further labels and annotations of its pods.
     pub pod_metadata: PodMetadata,
     /// Where its pods run.
     pub scheduling: Scheduling,
+}
+
+/// The etcd that has Events alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EtcdEvents {
+    /// Most bytes on the disk of its node.
+    pub size: String,
+    /// Requests; the operator's defaults are already among them.
+    pub requests: BTreeMap<String, String>,
+    /// Limits.
+    pub limits: BTreeMap<String, String>,
+    /// Whether kube-apiservers keep Events there: not before it works, and not any more once it does not.
+    pub named: bool,
+    /// Since when it had not been ready when kube-apiservers were last told to do without it.
+    pub lost: Option<String>,
 }
 
 impl Etcd {

@@ -27,6 +27,8 @@ pub enum PartName {
     Etcd,
     /// That etcd's volumes grow.
     EtcdVolumes,
+    /// The etcd that has Events alone.
+    EtcdEvents,
     /// kube-apiserver and konnectivity-server.
     ControlPlane,
     /// kube-controller-manager and kube-scheduler.
@@ -60,6 +62,7 @@ impl fmt::Display for PartName {
             Self::Rollout => "rollout",
             Self::Etcd => "etcd",
             Self::EtcdVolumes => "size of etcd's volumes",
+            Self::EtcdEvents => "etcd of Events",
             Self::ControlPlane => "control plane",
             Self::Controllers => "controllers",
             Self::Adapters => "adapters",

@@ -22,6 +22,7 @@ mod certificates;
 mod deletion;
 mod endpoint;
 mod etcd;
+mod events;
 mod halted;
 mod handover;
 mod hibernation;
@@ -89,7 +90,10 @@ fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
         return Plan::own(observed, Action::KeepNetwork(ranges.clone()));
     }
     let valid = validate::validate(cluster, settings);
-    match valid.map(|valid| etcd::sizes::as_it_is(valid, observed)) {
+    match valid.map(|valid| {
+        let valid = etcd::sizes::as_it_is(valid, observed);
+        events::as_it_is(valid, observed, now)
+    }) {
         Ok(valid) => match restoring::own(&valid, observed, now) {
             Some(action) => Plan::own(observed, action),
             None => plan_parts(&valid, observed, settings, now),

@@ -24,6 +24,7 @@ mod controllers;
 mod csi;
 mod etcd;
 mod etcd_disks;
+mod etcd_events;
 mod etcd_members;
 mod etcd_sizes;
 mod etcd_space;

@@ -9,8 +9,8 @@ pub(crate) mod files;
 use api::tenant_cluster::AuditLog;
 use k8s_openapi::api::core::v1::{Capabilities, Container, ContainerPort, SecurityContext, Volume};
 
-use crate::desired::pod;
-use crate::flags::apiserver::{TOKENS_SIGNED_BY, TOKENS_VERIFIED_BY};
+use crate::desired::{etcd_events, pod};
+use crate::flags::apiserver::{EVENTS_ELSEWHERE, TOKENS_SIGNED_BY, TOKENS_VERIFIED_BY};
 use crate::flags::{EMULATED_VERSION, Program, args, features};
 use crate::material::{Material, service_account_file};
 use crate::names::{self, API_PORT};
@@ -59,6 +59,7 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses, material: &Material) -
             .into_iter()
             .map(|issuer| ("service-account-issuer", issuer)),
     );
+    computed.extend(names_events(v).then(|| (EVENTS_ELSEWHERE, etcd_events::overrides())));
     computed.extend(audit(v));
     let emulated = v.emulated.map(|minor| format!("1.{minor}"));
     computed.extend(emulated.map(|version| (EMULATED_VERSION, version)));
@@ -85,6 +86,27 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses, material: &Material) -
     }
     args(Program::ApiServer, &computed, &v.api_server.extra_args)
 }
+
+/// Whether it is told to keep Events in an etcd of their own.
+fn names_events(v: &Validated) -> bool {
+    v.etcd.events.as_ref().is_some_and(|events| events.named)
+}
+
+/// Where it is asked whether it works. What has Events alone may be away: without them it serves all else. It names the
+/// checks of each further etcd by a number (`addEtcdHealthEndpoint` of kubernetes `apiserver/pkg/server/options/etcd.go`, 1.35
+/// and 1.37).
+fn probe_path(v: &Validated, path: &str, checks: &[&str]) -> String {
+    let checks = checks.iter().filter(|_| names_events(v));
+    let excluded: Vec<_> = checks.map(|check| format!("exclude={check}")).collect();
+    match excluded.is_empty() {
+        true => path.to_owned(),
+        false => format!("{path}?{}", excluded.join("&")),
+    }
+}
+
+/// Checks of the etcd that has Events: whether it answers, and whether in time.
+const EVENTS_CHECK: &str = "etcd-override-0";
+const EVENTS_READY_CHECK: &str = "etcd-override-readiness-0";
 
 fn in_folder(file: &str) -> String {
     format!("{}/{file}", names::SECRET_DIR)
@@ -166,6 +188,8 @@ pub(crate) fn container(v: &Validated, addresses: &Addresses, material: &Materia
             true,
         ));
     }
+    let livez = probe_path(v, "/livez", &[EVENTS_CHECK]);
+    let readyz = probe_path(v, "/readyz", &[EVENTS_CHECK, EVENTS_READY_CHECK]);
     Container {
         name: names::API_SERVER.to_owned(),
         image: Some(format!("{}/kube-apiserver:v{}", v.registry, v.version)),
@@ -177,11 +201,11 @@ pub(crate) fn container(v: &Validated, addresses: &Addresses, material: &Materia
             protocol: Some("TCP".to_owned()),
             ..ContainerPort::default()
         }]),
-        startup_probe: Some(pod::startup_probe("/livez", API_PORT, "HTTPS")),
+        startup_probe: Some(pod::startup_probe(&livez, API_PORT, "HTTPS")),
         // The kubelet asks at once when the start-up probe has passed, so a longer period does not
         // delay the first answer, and a hundred idle tenants stay cheap.
-        readiness_probe: Some(pod::probe("/readyz", API_PORT, "HTTPS", 3, 3)),
-        liveness_probe: Some(pod::probe("/livez", API_PORT, "HTTPS", 10, 9)),
+        readiness_probe: Some(pod::probe(&readyz, API_PORT, "HTTPS", 3, 3)),
+        liveness_probe: Some(pod::probe(&livez, API_PORT, "HTTPS", 10, 9)),
         resources: Some(pod::resources(&requests, &v.api_server.limits)),
         termination_message_policy: pod::last_lines(),
         security_context: Some(SecurityContext {

@@ -7,6 +7,7 @@
 //! | control-plane | control-plane | 6443 (konnectivity's server, through the Service) |
 //! | controllers | control-plane | 6443 |
 //! | control-plane | etcd | 2379 |
+//! | control-plane | etcd-events | 2379 |
 //! | operator | etcd | 2382 |
 //! | etcd | etcd | 2379, 2380 |
 //! | all pods, but workers that have resolvers of their own | DNS of the management cluster | 53 |
@@ -138,6 +139,20 @@ pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object
             )]),
         },
     ));
+    if v.etcd.events.is_some() {
+        policies.push(policy(
+            names::ETCD_EVENTS,
+            NetworkPolicySpec {
+                pod_selector: Some(pods(selector(names::ETCD_EVENTS))),
+                policy_types: types(&["Ingress", "Egress"]),
+                ingress: Some(vec![from_pods(
+                    names::CONTROL_PLANE,
+                    &[names::ETCD_CLIENT_PORT],
+                )]),
+                egress: Some(vec![]),
+            },
+        ));
+    }
     policies
 }
 
@@ -197,7 +212,13 @@ fn control_plane_egress(v: &Validated) -> Vec<NetworkPolicyEgressRule> {
     } else {
         to_pods(api::names::COMPONENT_WORKER, &[names::KUBELET_PORT])
     };
-    vec![to_pods(names::ETCD, &[names::ETCD_CLIENT_PORT]), beyond]
+    let client = &[names::ETCD_CLIENT_PORT];
+    vec![
+        to_pods(names::ETCD, client),
+        // Whether there is one or not: kube-apiservers name it for a while after it was wanted.
+        to_pods(names::ETCD_EVENTS, client),
+        beyond,
+    ]
 }
 
 fn workers_egress(v: &Validated, settings: &Settings) -> Vec<NetworkPolicyEgressRule> {

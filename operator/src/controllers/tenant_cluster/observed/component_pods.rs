@@ -83,6 +83,8 @@ pub fn are_needed(
         let live = objects.get(&key);
         live.is_some_and(|live| !is_all_ready(live) || rolled_out(live).as_ref() != known)
     });
+    let events = objects.get(&Key::new("Deployment", namespace, names::ETCD_EVENTS));
+    let is_rolling = is_rolling || events.is_some_and(|live| !is_all_ready(live));
     let is_upgraded = versions::wanted(cluster).is_some();
     is_rolling || is_upgraded || is_a_member_lost(cluster, objects, namespace)
 }

@@ -322,7 +322,8 @@ fn part_of(object: &Object) -> Option<parts::Part> {
     let part = workloads::part_of(object);
     match (object.kind.as_str(), part) {
         ("StatefulSet", _) => Some(parts::Part::Etcd),
-        ("Deployment", PartName::ControlPlane | PartName::Controllers) => {
+        // Nobody asks the etcd of Events but kube-apiservers.
+        ("Deployment", PartName::ControlPlane | PartName::Controllers | PartName::EtcdEvents) => {
             Some(parts::Part::ControlPlane)
         }
         ("Deployment", _) if registry::sizes_pools(&object.name) => Some(parts::Part::Autoscaler),

@@ -17,7 +17,7 @@ use super::hibernation::Sleep;
 use super::rotation::Rotations;
 use super::types::Part;
 use super::workloads::{self, Objects};
-use super::{certificates, endpoint, kubeconfig, pods, restoring, rollout, tenant_objects};
+use super::{certificates, endpoint, events, kubeconfig, pods, restoring, rollout, tenant_objects};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::restoring::Workload;
@@ -112,7 +112,8 @@ impl NamespacePlan {
         let other_templates = known.and_then(|r| r.templates.as_ref()) != Some(&observed.templates);
         let is_behind = |wanted: &Object| {
             let live = observed.objects.get(&wanted.key());
-            workloads::part_of(wanted) == PartName::Adapters
+            let follows = [PartName::Adapters, PartName::EtcdEvents];
+            follows.contains(&workloads::part_of(wanted))
                 && live.is_some_and(|live| template::is_behind(wanted, live))
         };
         // Where the templates are those that it runs from, only its user can want something else.
@@ -168,7 +169,7 @@ impl NamespacePlan {
         ),
         rotations: &Rotations,
         now: Timestamp,
-    ) -> [Part; 9] {
+    ) -> [Part; 10] {
         let addresses = self.addresses.as_ref();
         let mut base = Objects::base(valid, settings);
         let mut workloads = rollout::held_back(self.workloads.clone(), observed, allowed);
@@ -205,6 +206,9 @@ impl NamespacePlan {
         let etcd_base = base.take(PartName::Etcd);
         let is_claim = |object: &&Object| object.kind == "PersistentVolumeClaim";
         let claims = etcd_base.iter().filter(is_claim).cloned().collect();
+        let of_events = base.take(PartName::EtcdEvents);
+        let of_events = (of_events, pods.take(PartName::EtcdEvents));
+        let events = events::plan(valid, observed, of_events, self.progress[1], now);
         let may = (allowed.etcd, rests, care);
         let mut etcd = etcd::plan(valid, observed, etcd_base, members, may, now);
         etcd.problem = etcd.problem.or_else(|| self.etcd_is_held.clone());
@@ -221,6 +225,7 @@ impl NamespacePlan {
             policies,
             etcd,
             etcd::volumes::plan(valid, observed, claims),
+            events,
             control_plane,
             controllers,
             adapters,

@@ -13,6 +13,7 @@ use tenant_cp::rollout::template;
 use tenant_cp::{Validated, generations, names, version};
 
 use super::etcd;
+use super::events;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::observed::component_pods::{ComponentPod, rolled_out};
@@ -145,10 +146,14 @@ pub(super) fn is_wanted_now(observed: &Observed, workloads: &[Object]) -> bool {
         let live = observed.objects.get(&wanted.key());
         live.is_some_and(|live| template::has_other_keys(wanted, live))
     });
-    // The user's number of members, once they can be asked: that is long after the spec changed.
+    // The user's number of members, once they can be asked: that is long after the spec changed. And whether Events are
+    // kept elsewhere.
     let others_are_asked = workloads.iter().any(|wanted| {
         let live = observed.objects.get(&wanted.key());
-        live.is_some_and(|live| etcd::sizes::asks(live) != etcd::sizes::asks(&wanted.value))
+        live.is_some_and(|live| {
+            etcd::sizes::asks(live) != etcd::sizes::asks(&wanted.value)
+                || events::names_it(live) != events::names_it(&wanted.value)
+        })
     });
     spec_changed || keys_changed || others_are_asked || !observed.was_ready()
 }

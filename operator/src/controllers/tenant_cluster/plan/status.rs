@@ -14,7 +14,7 @@ use tenant_cp::rollout::order::{self, Cause, Facts, Progress};
 use tenant_cp::{Validated, certificates, names, version};
 
 use super::types::{Part, Plan, SLOW_SWEEP};
-use super::{endpoint, etcd};
+use super::{endpoint, etcd, events};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant, Way};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
@@ -211,7 +211,8 @@ pub(super) fn report(
         .filter(|told| [Reason::RollingOut, Reason::Defragmenting].contains(&told.reason))
         .and_then(|_| etcd::rolls_again(valid, observed, now));
     let of_disks = etcd::disks::again(valid, observed, now);
-    for pause in [replaces, rolls, of_disks].into_iter().flatten() {
+    let of_events = events::again(valid, observed, now);
+    for pause in [replaces, rolls, of_disks, of_events].into_iter().flatten() {
         requeue_after = requeue_after.min(pause);
     }
     let waits_for_turn = waiting

@@ -54,6 +54,7 @@ pub(super) fn part_of(object: &Object) -> PartName {
         Some(names::CONTROL_PLANE) => PartName::ControlPlane,
         Some(names::CONTROLLERS) => PartName::Controllers,
         Some(names::ETCD) => PartName::Etcd,
+        Some(names::ETCD_EVENTS) => PartName::EtcdEvents,
         _ => PartName::Adapters,
     }
 }

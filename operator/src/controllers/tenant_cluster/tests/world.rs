@@ -107,6 +107,8 @@ pub(super) struct World {
     pub(super) pods: BTreeMap<Key, Value>,
     /// Whether Deployments replace no pods.
     pub(super) stuck: bool,
+    /// Whether the etcd of Events has been ready for long enough as soon as it is made.
+    pub(super) steady_events: bool,
     /// Of which templates Deployments make a pod that does not work, and how that one is.
     pub(super) fails: Option<(IsOf, Value)>,
     pub(super) tenant_up: bool,
@@ -191,6 +193,7 @@ impl World {
             templates: "first",
             pods: BTreeMap::new(),
             stuck: false,
+            steady_events: true,
             fails: None,
             tenant_up: true,
             hides: false,
@@ -693,6 +696,9 @@ impl World {
             // What it holds is the volume's matter.
             "PersistentVolumeClaim" if before.is_some_and(|live| live["status"].is_object()) => {
                 live["status"] = before.map_or(Value::Null, |live| live["status"].clone());
+            }
+            "Deployment" if object.name == "etcd-events" => {
+                live["status"] = self.status_of_events(before, generation);
             }
             "Deployment" | "StatefulSet" => {
                 live["status"] = json!({ "observedGeneration": generation, "replicas": replicas,

@@ -129,7 +129,7 @@ pub(in super::super) fn asks(deployment: &Value) -> Option<i32> {
     i32::try_from(servers.split(',').count()).ok()
 }
 
-fn argument<'a>(workload: &'a Value, flag: &str) -> Option<&'a str> {
+pub(in super::super) fn argument<'a>(workload: &'a Value, flag: &str) -> Option<&'a str> {
     let containers = workload.pointer("/spec/template/spec/containers")?;
     let containers = containers.as_array()?.iter();
     let args = containers.filter_map(|container| container["args"].as_array());

@@ -93,6 +93,20 @@ impl World {
         }
     }
 
+    /// What the Deployment of the etcd of Events says: as before, or as one that was made now.
+    pub(super) fn status_of_events(&self, before: Option<&Value>, generation: i64) -> Value {
+        let of_before = |field: &str| before.map(|live| live["status"][field].clone());
+        let steady = if self.steady_events { "True" } else { "False" };
+        let told = json!([{ "type": "Available", "status": steady,
+            "lastTransitionTime": self.now.to_string() }]);
+        let told = of_before("conditions")
+            .filter(Value::is_array)
+            .unwrap_or(told);
+        let ready = of_before("readyReplicas").filter(Value::is_number);
+        let ready = ready.unwrap_or_else(|| json!(i64::from(self.steady_events)));
+        json!({ "observedGeneration": generation, "readyReplicas": ready, "conditions": told })
+    }
+
     /// Whether a pod is of the template that its workload has now.
     pub(in super::super) fn is_newest(&self, pod: &str) -> bool {
         let kind = match pod.starts_with("etcd") {
