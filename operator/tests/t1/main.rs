@@ -20,6 +20,7 @@ mod csi;
 mod deletion;
 mod etcd;
 mod etcd_copy;
+mod etcd_events;
 mod etcd_members;
 mod etcd_restore;
 mod etcd_restore_into;

@@ -37,7 +37,9 @@ use self::peers::Peers;
 use self::pod_status::{LOST, Refusal, Told, UNNAMED};
 use self::ports::{Ports, ports};
 use self::volume::{Identity, Verdict, takes_over, verdict};
-pub(crate) use self::writer::{Writer, delete_flood, get, has_all, members, put, put_flood};
+pub(crate) use self::writer::{
+    Writer, delete_flood, get, has_all, keys, member_at, members, put, put_flood,
+};
 
 /// Members of the etcd that is played.
 pub(crate) const MEMBERS: usize = 3;

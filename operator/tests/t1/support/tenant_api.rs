@@ -43,6 +43,16 @@ impl TenantApi {
         namespace: &str,
         etcd: &str,
     ) -> Result<Option<Self>> {
+        Self::start_with(management, namespace, etcd, None).await
+    }
+
+    /// The same, with an etcd of its own for Events where it is told of one.
+    pub(crate) async fn start_with(
+        management: &Client,
+        namespace: &str,
+        etcd: &str,
+        events: Option<&str>,
+    ) -> Result<Option<Self>> {
         let Some(programs) = Programs::find_or_skip()? else {
             return Ok(None);
         };
@@ -68,6 +78,10 @@ impl TenantApi {
             let arg = arg.as_str().unwrap_or_default();
             match arg.split_once('=') {
                 Some((flag @ "--etcd-servers", _)) => format!("{flag}={etcd}"),
+                Some((flag @ "--etcd-servers-overrides", _)) => {
+                    let events = events.unwrap_or(etcd);
+                    format!("{flag}=/events#{events}")
+                }
                 Some((flag @ "--secure-port", _)) => format!("{flag}={port}"),
                 _ => {
                     let arg = arg.replace("/etc/kubernetes", &place);

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +35,21 @@ pub(crate) async fn members(
     namespace: &str,
     played: &EtcdMembers,
 ) -> Result<Vec<Client>> {
+    let mut clients = Vec::new();
+    for seat in 0..MEMBERS {
+        let name = format!("etcd-{seat}");
+        clients.push(member_at(management, namespace, played.gateway(seat), &name).await?);
+    }
+    Ok(clients)
+}
+
+/// A client of the one that answers by this name at this address.
+pub(crate) async fn member_at(
+    management: &Client,
+    namespace: &str,
+    address: SocketAddr,
+    server_name: &str,
+) -> Result<Client> {
     let secrets: Api<Secret> = Api::namespaced(management.clone(), namespace);
     let text = async |secret: &str, file: &str| -> Result<String> {
         let data = secrets.get(secret).await?.data.unwrap_or_default();
@@ -48,16 +64,31 @@ pub(crate) async fn members(
         key: Key::new(text(name, &format!("{name}.key")).await?),
     };
     let authority = text(name, "etcd-ca.crt").await?;
-    let client = |seat: usize| {
-        let session = Session {
-            address: played.gateway(seat),
-            authority: authority.clone(),
-            identity: identity.clone(),
-            server_name: format!("etcd-{seat}"),
-        };
-        Ok(session.client_without_budget(PATIENCE)?)
+    let session = Session {
+        address,
+        authority,
+        identity,
+        server_name: server_name.to_owned(),
     };
-    (0..MEMBERS).map(client).collect()
+    Ok(session.client_without_budget(PATIENCE)?)
+}
+
+/// Keys that begin so.
+pub(crate) async fn keys(client: &Client, prefix: &str) -> Result<Vec<String>> {
+    let mut end = prefix.as_bytes().to_vec();
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    let body = json!({
+        "key": STANDARD.encode(prefix), "range_end": STANDARD.encode(end), "keys_only": true,
+    });
+    let found = post(client, "/v3/kv/range", &body).await?;
+    let kvs = found["kvs"].as_array().into_iter().flatten();
+    let keys = kvs.map(|kv| {
+        let key = STANDARD.decode(kv["key"].as_str().context("no key")?)?;
+        Ok(String::from_utf8(key)?)
+    });
+    keys.collect()
 }
 
 async fn post(client: &Client, path: &str, body: &Value) -> Result<Value> {
