@@ -36,7 +36,9 @@ pub use authentication::{Authentication, Issuer};
 pub use authorization::{Authorization, AuthorizationWebhook};
 pub use backup::{Backup, BackupStatus, OnVolumeLoss, RestoreProgress, RestoreTest, Retention};
 pub use etcd::{Bootstrap, Etcd, EtcdEvents, Storage};
-pub use hibernation::{Hibernation, HibernationPhase, HibernationStatus, HibernationWake};
+pub use hibernation::{
+    Hibernation, HibernationPhase, HibernationSchedule, HibernationStatus, HibernationWake,
+};
 pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;
 pub use pod_security::{PodSecurity, PodSecurityLevel};

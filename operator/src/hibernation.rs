@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::tenant_cluster::{HibernationPhase, HibernationStatus, HibernationWake};
 use api::{Reason, TenantCluster};
 use jiff::Timestamp;
+use tenant_cp::hibernation::{self as schedule, Wish};
 
 pub mod parts;
 pub mod place;
@@ -36,8 +37,10 @@ pub struct Facts {
 /// What is seen.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// Whether the spec wants it asleep.
+    /// Whether the spec wants it asleep now.
     pub enabled: bool,
+    /// When a schedule last put it to sleep, where it is to sleep by one: requests of before do not count any more.
+    pub scheduled: Option<Timestamp>,
     /// Whether requests wake it, and when the last one did.
     pub asked: Option<Timestamp>,
     /// What stands in the status; none where it was not sent to sleep.
@@ -129,7 +132,11 @@ pub fn plan(observed: &Observed) -> Plan {
         }
         return plan;
     };
-    let is_woken = observed.asked.is_some_and(|asked| asked > facts.since);
+    // Also one that a request woke is put to sleep again by the next moment of its schedule.
+    let since = observed
+        .scheduled
+        .map_or(facts.since, |scheduled| scheduled.max(facts.since));
+    let is_woken = observed.asked.is_some_and(|asked| asked > since);
     if !observed.enabled || is_woken {
         awake(observed, facts, &mut plan);
     } else {
@@ -253,9 +260,16 @@ pub fn is_left_alone(cluster: &TenantCluster) -> bool {
 
 /// Whether it has to be looked at what of it runs.
 #[must_use]
-pub fn is_of_interest(cluster: &TenantCluster) -> bool {
+pub fn is_of_interest(cluster: &TenantCluster, now: Timestamp) -> bool {
     let status = cluster.status.as_ref();
-    cluster.spec.hibernation.enabled || status.is_some_and(|s| s.hibernation.is_some())
+    let is_known = status.is_some_and(|s| s.hibernation.is_some());
+    is_known || cluster.spec.hibernation.enabled || scheduled(cluster, now).asleep_since.is_some()
+}
+
+/// What the schedules of a tenant cluster say now.
+#[must_use]
+pub fn scheduled(cluster: &TenantCluster, now: Timestamp) -> Wish {
+    schedule::of(&cluster.spec.hibernation.schedules, now)
 }
 
 /// Whether requests wake it.

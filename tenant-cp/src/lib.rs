@@ -4,7 +4,7 @@
 //! flag is), [`network`] (address ranges), [`validate`] (raw object to [`Validated`]), [`desired`] (the
 //! control plane's objects, part by part), [`material`] (everything secret, in [`generations`]),
 //! [`backup`] (where copies of etcd go), [`secret_files`] and [`kubeconfig`] (how it is written into Secrets), [`amounts`], [`addons`],
-//! [`certificates`] (what PKI is wanted), [`node`] (how a machine becomes a node), [`quota`] (what all of it
+//! [`certificates`] (what PKI is wanted), [`hibernation`] (when it sleeps by schedule), [`node`] (how a machine becomes a node), [`quota`] (what all of it
 //! takes, and whether it may). On top, [`management_objects`] and [`tenant_objects`] are all that is wanted
 //! outside and inside.
 //!
@@ -17,6 +17,7 @@ pub mod certificates;
 pub mod desired;
 pub mod flags;
 pub mod generations;
+pub mod hibernation;
 pub mod kubeconfig;
 pub mod management_objects;
 pub mod material;

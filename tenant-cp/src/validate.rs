@@ -22,6 +22,7 @@ mod dns;
 mod endpoint;
 mod etcd;
 mod features;
+mod hibernation;
 pub(crate) mod limits;
 mod load_balancers;
 mod nodes;

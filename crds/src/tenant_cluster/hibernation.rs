@@ -14,9 +14,17 @@ pub struct Hibernation {
     #[serde(default, skip_serializing_if = "is_false")]
     pub enabled: bool,
 
+    /// When it sleeps although `enabled` is false, at most 8: the last moment of any of them that is over says whether it
+    /// sleeps or is awake, also where that was before it was set. A request wakes it until it is put to sleep next.
+    /// Default: at no time.
+    /// Example: `[{"sleep": "0 20 * * *", "wake": "0 7 * * *", "timeZone": "Europe/Berlin"}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub schedules: Vec<HibernationSchedule>,
+
     /// Who wakes it while `enabled` is true. `OnRequest`: whoever asks its API too, where the activator is installed; it
-    /// stays awake then until `enabled` was false and is true again. `Manual`: whoever sets `enabled` to false. Default:
-    /// `OnRequest`. Example: `Manual`.
+    /// stays awake then until `enabled` was false and is true again, or a schedule puts it to sleep. `Manual`: whoever sets
+    /// `enabled` to false, or a schedule. Default: `OnRequest`. Example: `Manual`.
     #[serde(default)]
     pub wake: HibernationWake,
 }
@@ -25,6 +33,24 @@ impl Hibernation {
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// When a tenant cluster is put to sleep, and when it wakes.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HibernationSchedule {
+    /// When it is put to sleep: minute, hour, day of the month, month and day of the week as in crontab(5), at most four
+    /// times a day. Where both days are limited, either will do. Required, no default. Example: `0 20 * * *`.
+    #[schemars(length(min = 1, max = 64))]
+    pub sleep: String,
+    /// When it wakes, written as `sleep`. Required, no default. Example: `0 7 * * *`.
+    #[schemars(length(min = 1, max = 64))]
+    pub wake: String,
+    /// Time zone of both, of the IANA database. What the clock leaves out comes as much later as it jumps, and what there
+    /// is twice comes the first time. Default: UTC. Example: `Europe/Berlin`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub time_zone: Option<String>,
 }
 
 /// Who wakes a tenant cluster that sleeps.

@@ -23,6 +23,7 @@ impl World {
         Self {
             seen: Observed {
                 enabled: true,
+                scheduled: None,
                 asked: None,
                 facts: None,
                 busy: None,
@@ -177,6 +178,24 @@ fn a_request_wakes_until_it_is_sent_to_sleep_anew() {
     assert_eq!(world.seen.facts, None);
     world.seen.enabled = true;
     world.until(&Phase::Asleep);
+}
+
+/// Until the schedule's next moment, that is; what was asked before it does not count any more.
+#[test]
+fn one_that_a_request_woke_is_put_to_sleep_again_by_its_schedule() {
+    let mut world = World::awake(0);
+    world.seen.scheduled = Some(at(0));
+    world.until(&Phase::Asleep);
+    world.seen.asked = Some(at(world.clock));
+    world.until(&Phase::Woken);
+    for _ in 0..5 {
+        assert_eq!(world.step(true).phase, Phase::Woken);
+    }
+    world.seen.scheduled = Some(at(world.clock));
+    world.until(&Phase::Asleep);
+    assert_eq!(world.step(true).phase, Phase::Asleep);
+    world.seen.asked = Some(at(world.clock));
+    world.until(&Phase::Woken);
 }
 
 /// What is not known is left.

@@ -10,7 +10,8 @@ use api::names::{
     wake_lease,
 };
 use api::tenant_cluster::HibernationPhase;
-use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -152,6 +153,41 @@ async fn a_tenant_cluster_sleeps_with_all_that_it_has_and_wakes_by_spec_and_by_r
     site.wait("demo", is_awake).await?;
     assert_eq!(replicas(&site, &namespace).await?, running);
     assert_eq!(uids(&site, &namespace).await?, before);
+    Ok(())
+}
+
+/// A moment of each day, as a schedule names it.
+fn daily(moment: Timestamp) -> String {
+    let time = TimeZone::UTC.to_datetime(moment);
+    format!("{} {} * * *", time.minute(), time.hour())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_cluster_sleeps_and_wakes_by_schedule_without_anybody() -> Result<()> {
+    let Some((site, _operator, cluster)) = settled("schedule").await? else {
+        return Ok(());
+    };
+    let namespace = tenant_namespace(&cluster);
+    let running = replicas(&site, &namespace).await?;
+    // It was to sleep already; and wakes when the clock says so, at a full minute.
+    let now = Timestamp::now();
+    let schedule = json!({
+        "sleep": daily(now - SignedDuration::from_secs(120)),
+        "wake": daily(now + SignedDuration::from_secs(120)),
+    });
+    site.change(
+        "demo",
+        &json!({ "spec": { "hibernation": { "schedules": [schedule] } } }),
+    )
+    .await?;
+    let is_asleep = |cluster: &TenantCluster| phase(cluster) == Some(HibernationPhase::Asleep);
+    site.wait("demo", is_asleep).await?;
+    assert_eq!(replicas(&site, &namespace).await?, [0, 0, 0]);
+    let is_awake = |cluster: Option<&TenantCluster>| {
+        cluster.is_some_and(|cluster| phase(cluster).is_none() && is_ready(cluster))
+    };
+    wait_for(&site.clusters(), "demo", is_awake, 3 * PATIENCE).await?;
+    assert_eq!(replicas(&site, &namespace).await?, running);
     Ok(())
 }
 

@@ -20,8 +20,8 @@ use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
 use crate::validate::{
     api_server, authentication, autoscaler, backup, configuration, dns, endpoint, etcd, features,
-    limits, load_balancers, nodes, overlay, pod_metadata, pod_security, quantity, scheduling,
-    upgrade,
+    hibernation, limits, load_balancers, nodes, overlay, pod_metadata, pod_security, quantity,
+    scheduling, upgrade,
 };
 use crate::{text, version};
 
@@ -69,6 +69,7 @@ pub(super) fn check_with(
     autoscaler::check(&tc.spec.addons.autoscaler, &mut problems);
     backup::check(tc, &mut problems);
     upgrade::check(tc, &mut problems);
+    hibernation::check(tc, &mut problems);
     if let Some(registry) = &tc.spec.images.registry
         && let Err(message) = text::registry(registry.trim_end_matches('/'))
     {

@@ -100,6 +100,9 @@ macro_rules! with_refusals {
         /// This is a time, and none that can be had here.
         /// Cause: It is far shorter or longer than what is usual.
         DurationRange: Person, "Choose a time for `spec.backup.full` or `spec.backup.delta` as the message says.", since "0.2.0";
+        /// A tenant cluster cannot sleep by this schedule.
+        /// Cause: A field is missing or out of its range, a day that no month has, or a time zone by its abbreviation.
+        ScheduleRefused: Person, "Correct the field of `spec.hibernation.schedules` that is named, as the message says.", since "0.2.0";
         /// This is no name of a BackupTarget.
         /// Cause: A capital letter, an underscore or a slash in it.
         TargetNameMalformed: Person, "Write `spec.backup.target` as `kubectl get backuptargets` shows it.", since "0.2.0";

@@ -31,6 +31,14 @@ const OF_CLUSTERS: Harmless = &[
         ],
     ),
     (
+        "when it runs itself; what is read of it is bounded",
+        &[
+            "hibernation.schedules[].sleep",
+            "hibernation.schedules[].timeZone",
+            "hibernation.schedules[].wake",
+        ],
+    ),
+    (
         "quotas count it, and the schema bounds it",
         &[
             "addons.autoscaler.limits.cpu",

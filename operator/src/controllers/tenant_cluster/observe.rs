@@ -143,7 +143,7 @@ pub async fn observe(
     };
     let hibernation = match readable && !deleting {
         true => {
-            let seen = hibernation::read(ctx, &cluster, &ns, &mut objects).await;
+            let seen = hibernation::read(ctx, &cluster, &ns, &mut objects, now).await;
             seen.map_err(|unread| read(unread.kind, &unread.name, *unread.source))?
         }
         false => None,

@@ -185,6 +185,7 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     if let Some(sleep) = &sleep {
         sleep.report(&mut plan, observed, now);
     }
+    hibernation::wake_up(&mut plan, observed, now);
     plan
 }
 

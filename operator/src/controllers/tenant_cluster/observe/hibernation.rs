@@ -32,8 +32,9 @@ pub(super) async fn read(
     cluster: &TenantCluster,
     ns: &str,
     objects: &mut BTreeMap<Key, Value>,
+    now: Timestamp,
 ) -> Result<Option<Seen>, Unread> {
-    if !hibernation::is_of_interest(cluster) {
+    if !hibernation::is_of_interest(cluster, now) {
         return Ok(None);
     }
     let uid = cluster.uid().unwrap_or_default();

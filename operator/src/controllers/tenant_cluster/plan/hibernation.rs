@@ -31,6 +31,8 @@ use crate::status::Waiting;
 
 /// Pause between two looks at one that is put to sleep.
 const PAUSE: Duration = Duration::from_secs(5);
+/// Pause before a second look where what runs was looked at a moment too early.
+const MISSED: Duration = Duration::from_secs(1);
 /// How long the API has to answer before the activator's port is given back: whoever is held needs a moment to be handed on.
 const HANDED_ON: SignedDuration = SignedDuration::from_secs(10);
 
@@ -65,8 +67,11 @@ impl Sleep {
     ) -> Option<Self> {
         let seen = observed.hibernation.as_ref()?;
         let facts = Facts::of(&observed.cluster);
+        let scheduled = hibernation::scheduled(&observed.cluster, now).asleep_since;
+        let enabled = observed.cluster.spec.hibernation.enabled || scheduled.is_some();
         let plan = hibernation::plan(&hibernation::Observed {
-            enabled: observed.cluster.spec.hibernation.enabled && !is_restored,
+            enabled: enabled && !is_restored,
+            scheduled,
             asked: seen.asked,
             facts,
             busy,
@@ -314,6 +319,24 @@ impl Sleep {
                 set.set(type_, ConditionStatus::False, reason, "");
             }
         }
+    }
+}
+
+/// Has it looked at again when its schedules say something else: nobody else wakes the operator then.
+pub(super) fn wake_up(plan: &mut Plan, observed: &Observed, now: Timestamp) {
+    let wish = hibernation::scheduled(&observed.cluster, now);
+    // The moment may have come since it was looked at what runs.
+    let is_missed = wish.asleep_since.is_some() && observed.hibernation.is_none();
+    let next = match is_missed && observed.readable {
+        true => Some(MISSED),
+        false => wish.next.map(|next| {
+            let left = Duration::try_from(next.duration_since(now)).unwrap_or_default();
+            // Not a moment before it.
+            left + Duration::from_millis(1)
+        }),
+    };
+    if let Some(next) = next {
+        plan.requeue_after = Some(plan.requeue_after.map_or(next, |after| after.min(next)));
     }
 }
 

@@ -341,3 +341,52 @@ fn who_is_woken_by_hand_alone_gets_no_port() {
     go_on(&mut world, usize::MAX, false);
     assert_eq!((running(&world).len(), world.sleep.ports.len()), (0, 0));
 }
+
+/// Nobody changes anything: the clock alone does.
+#[test]
+fn it_sleeps_and_wakes_by_schedule_when_the_clock_says_so() {
+    let at = |text: &str| -> jiff::Timestamp { text.parse().unwrap() };
+    let mut world = ready(minimal());
+    // It is Saturday noon in UTC.
+    let nights =
+        json!([{ "sleep": "0 20 * * *", "wake": "0 7 * * *", "timeZone": "Europe/Berlin" }]);
+    world.cluster.spec.hibernation.schedules = serde_json::from_value(nights).unwrap();
+    world.settle();
+    assert_eq!(world.condition("Ready").0, "True");
+    let next = |world: &World| {
+        let plan = plan(&world.observe(), &world.settings, world.now);
+        let after = plan.requeue_after.unwrap();
+        world.now + jiff::SignedDuration::try_from(after).unwrap()
+    };
+    let written = world.writes;
+    for (now, phase) in [
+        ("2026-11-21T19:00:00Z", Some(HibernationPhase::Asleep)),
+        ("2026-11-22T06:00:00Z", None),
+        ("2026-11-22T19:00:00Z", Some(HibernationPhase::Asleep)),
+    ] {
+        // The operator is woken by its own timer, in time.
+        let sweep = world.now + jiff::SignedDuration::try_from(SLOW_SWEEP).unwrap();
+        assert!(next(&world) <= (at(now) + jiff::SignedDuration::from_millis(1)).min(sweep));
+        world.now = at(now) - jiff::SignedDuration::from_secs(1);
+        let before = world.cluster.status.clone().unwrap().hibernation;
+        world.settle();
+        assert_eq!(
+            world.cluster.status.clone().unwrap().hibernation,
+            before,
+            "{now}"
+        );
+        world.now = at(now);
+        for _ in 0..4 {
+            world.settle();
+        }
+        let told = world.cluster.status.clone().unwrap().hibernation;
+        assert_eq!(told.map(|told| told.phase), phase, "{now}");
+    }
+    assert!(world.writes > written);
+    // Whoever set `enabled` is asked no less.
+    world.cluster.spec.hibernation.schedules.clear();
+    for _ in 0..4 {
+        world.settle();
+    }
+    assert_eq!(world.condition("Ready").0, "True");
+}

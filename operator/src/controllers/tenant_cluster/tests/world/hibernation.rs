@@ -38,7 +38,7 @@ pub(in super::super) struct Sleeper {
 
 impl World {
     pub(super) fn see_hibernation(&self) -> Option<Seen> {
-        if !is_of_interest(&self.cluster) {
+        if !is_of_interest(&self.cluster, self.now) {
             return None;
         }
         let of =
