@@ -46,8 +46,8 @@ pub struct HibernationSchedule {
     /// When it wakes, written as `sleep`. Required, no default. Example: `0 7 * * *`.
     #[schemars(length(min = 1, max = 64))]
     pub wake: String,
-    /// Time zone of both, of the IANA database. What the clock leaves out comes as much later as it jumps, and what there
-    /// is twice comes the first time. Default: UTC. Example: `Europe/Berlin`.
+    /// Time zone of both, of the IANA database. What the clock leaves out comes right after it, and what there is twice
+    /// comes the first time. Default: UTC. Example: `Europe/Berlin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub time_zone: Option<String>,
