@@ -13,11 +13,13 @@ pub const LEASE: &str = api::names::LEASE_CLOUD_CONTROLLER;
 /// Label on mirrors and their EndpointSlices: UID of the tenant's Service.
 pub const LABEL_SERVICE_UID: &str = "covey.dev/service-uid";
 /// Annotation on mirrors, for people: name of the tenant's Service.
-pub const ANNOTATION_SERVICE: &str = "covey.dev/service";
+pub const ANNOTATION_SERVICE: &str = api::names::ANNOTATION_MADE_FOR;
 /// Annotation on mirrors, for people: namespace of the tenant's Service.
-pub const ANNOTATION_SERVICE_NAMESPACE: &str = "covey.dev/service-namespace";
+pub const ANNOTATION_SERVICE_NAMESPACE: &str = api::names::ANNOTATION_MADE_FOR_NAMESPACE;
 /// Annotation of the operator on mirrors: they stay although no Service is there for them.
 pub const ANNOTATION_KEPT: &str = api::names::ANNOTATION_KEPT_FOR_RESTORE;
+/// Annotation on mirrors that the operator keeps: whether a Service is there for them.
+pub const ANNOTATION_ORPHAN: &str = api::names::ANNOTATION_ORPHAN;
 /// Annotation on a tenant's Service of a copy of another tenant cluster: it has no load balancer while it has this.
 pub const ANNOTATION_COPIED: &str = api::names::ANNOTATION_COPIED;
 /// Value of `app.kubernetes.io/component` on mirrors and their EndpointSlices.

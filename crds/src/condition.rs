@@ -79,6 +79,8 @@ pub enum ConditionType {
     Possible,
     /// Of a Restore: the tenant cluster serves what it was then.
     Restored,
+    /// Of a Restore: there are load balancers that the tenant cluster of then does not know.
+    Orphans,
 }
 
 impl ConditionType {
@@ -119,6 +121,7 @@ impl ConditionType {
             Self::Usable => "Usable",
             Self::Possible => "Possible",
             Self::Restored => "Restored",
+            Self::Orphans => "Orphans",
         }
     }
 }

@@ -17,8 +17,16 @@ pub const COMPONENT_WORKER: &str = "worker";
 /// namespace: a Service and its EndpointSlices.
 pub const COMPONENT_LOAD_BALANCER: &str = "load-balancer";
 /// Annotation on a load balancer in a tenant namespace: UID of the Restore of its tenant cluster. Whether there is a
-/// Service for it in there or not, it stays until that Restore is confirmed or deleted.
+/// Service for it in there or not, it stays while it has this: until it is decided what becomes of those for which there is
+/// none (`spec.orphans` of the Restore), and for good where they are to stay.
 pub const ANNOTATION_KEPT_FOR_RESTORE: &str = "covey.dev/kept-for-restore";
+/// Annotation on a load balancer that is kept for a Restore: whether the tenant cluster of then knows no Service for it, as
+/// the cloud controller manager sees it ([`orphan_answer`]).
+pub const ANNOTATION_ORPHAN: &str = "covey.dev/orphan";
+/// Annotation on a load balancer in a tenant namespace, for people: name of the tenant's Service.
+pub const ANNOTATION_MADE_FOR: &str = "covey.dev/service";
+/// Annotation on a load balancer in a tenant namespace, for people: namespace of the tenant's Service.
+pub const ANNOTATION_MADE_FOR_NAMESPACE: &str = "covey.dev/service-namespace";
 /// Annotation on Services of type LoadBalancer inside a copy of another tenant cluster (`spec.etcd.copyOf`), which has them
 /// as they were there: no load balancer is made for one while it has this. Who wants one takes it off.
 pub const ANNOTATION_COPIED: &str = "covey.dev/copied";
@@ -51,6 +59,22 @@ pub const ANNOTATION_WAKES: &str = "covey.dev/wakes";
 #[must_use]
 pub fn wake_lease(uid: &str) -> String {
     format!("wake-{uid}")
+}
+
+/// Value of [`ANNOTATION_ORPHAN`]: the Restore that it is kept for is in it, so that the answer for another one is none.
+#[must_use]
+pub fn orphan_answer(restore: &str, is_orphan: bool) -> String {
+    format!("{restore}={is_orphan}")
+}
+
+/// Whether a load balancer that is kept for the Restore of this UID is an orphan; none where nobody has said so.
+#[must_use]
+pub fn is_orphan(answer: Option<&str>, restore: &str) -> Option<bool> {
+    match answer?.strip_prefix(restore)?.strip_prefix('=')? {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
 }
 
 /// Finalizer on a TenantCluster: removed once its tenant namespace is gone.
@@ -233,6 +257,19 @@ pub fn autoscaler_binding(cluster: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn answer_for_another_restore_or_of_another_form_is_none() {
+        for said in [true, false] {
+            let answer = orphan_answer("r", said);
+            assert_eq!(is_orphan(Some(&answer), "r"), Some(said));
+            assert_eq!(is_orphan(Some(&answer), "s"), None);
+            assert_eq!(is_orphan(Some(&answer), "r-1"), None);
+        }
+        for none in [None, Some(""), Some("r"), Some("r=maybe"), Some("true")] {
+            assert_eq!(is_orphan(none, "r"), None);
+        }
+    }
 
     #[test]
     fn longest_name_still_fits_into_a_namespace() {

@@ -11,9 +11,13 @@ use serde::{Deserialize, Serialize};
 const SAME: &str = "self.clusterName == oldSelf.clusterName && self.dryRun == oldSelf.dryRun \
     && has(self.at) == has(oldSelf.at) && (!has(self.at) || self.at == oldSelf.at) \
     && has(self.from) == has(oldSelf.from) && (!has(self.from) || self.from == oldSelf.from)";
-const SAME_FORM: &str = "a Restore cannot change but for confirmed: make another one";
+const SAME_FORM: &str =
+    "a Restore cannot change but for confirmed and orphans: make another one";
 const STAYS: &str = "self.confirmed || !oldSelf.confirmed";
 const STAYS_FORM: &str = "confirmed cannot be taken back: the data of before may have been removed";
+const DECIDED: &str = "!oldSelf.confirmed || oldSelf.orphans == self.orphans || oldSelf.orphans == 'Report'";
+const DECIDED_FORM: &str = "orphans was decided and confirmed, so it cannot change any more: delete what is too much \
+    with kubectl in the tenant namespace";
 const DRY: &str = "!(self.dryRun && self.confirmed)";
 const DRY_FORM: &str =
     "with dryRun nothing is restored, so there is nothing to confirm: leave confirmed out";
@@ -71,6 +75,7 @@ const TIME_FORM: &str = "at.time is a time in UTC to the second: write 2026-11-2
 #[x_kube(
     validation = Rule::new(SAME).message(SAME_FORM),
     validation = Rule::new(STAYS).message(STAYS_FORM),
+    validation = Rule::new(DECIDED).message(DECIDED_FORM),
     validation = Rule::new(DRY).message(DRY_FORM)
 )]
 pub struct RestoreSpec {
@@ -96,12 +101,50 @@ pub struct RestoreSpec {
     #[serde(default)]
     pub dry_run: bool,
 
-    /// `true`: what the members of etcd had before is removed once the tenant cluster is restored, and load balancers that
-    /// it does not know any more; until then they are kept, and no other Restore of the tenant cluster begins. Cannot be
-    /// taken back.
+    /// `true`: what the members of etcd had before is removed once the tenant cluster is restored and `orphans` is
+    /// decided; until then it is kept, and no other Restore of the tenant cluster begins. Cannot be taken back.
     /// Default: `false`. Example: `true`.
     #[serde(default)]
     pub confirmed: bool,
+
+    /// What becomes of load balancers that the tenant cluster of then does not know any more, once this is confirmed. Until
+    /// then all of them are kept, with their addresses, and so they are where this is deleted. Can change until it is
+    /// `Keep` or `Delete` and `confirmed`. Default: `Report`. Example: `Delete`.
+    #[serde(default)]
+    pub orphans: Orphans,
+}
+
+/// What becomes of what the tenant cluster of then does not know.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum Orphans {
+    /// It stays.
+    Keep,
+    /// It stays and stands in `status.orphans`, and the Restore does not end before it is decided: change this to `Keep` or
+    /// `Delete`. Where there is none it ends.
+    #[default]
+    Report,
+    /// It goes.
+    Delete,
+}
+
+/// Something in the tenant namespace that the tenant cluster of then does not know.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Orphan {
+    /// Its kind. Example: `Service`.
+    #[schemars(length(max = 63))]
+    pub kind: String,
+    /// Its name in the tenant namespace. Example: `lb-0a1b2c3d4e5f60718293a4b5c6d7e8f9`.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// What it was made for in the tenant cluster, as namespace and name. Example: `default/web`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 320))]
+    pub made_for: Option<String>,
+    /// The addresses that it holds, the first few of them. Example: `["192.0.2.7"]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), inner(length(max = 253)))]
+    pub addresses: Vec<String>,
 }
 
 /// Whose backup is read.
@@ -199,9 +242,17 @@ pub struct RestoreStatus {
     #[schemars(length(max = 64))]
     pub time: Option<String>,
 
+    /// Load balancers that are kept and that the tenant cluster does not know, the first hundred by name.
+    /// Example: `[{"kind": "Service", "name": "lb-0a1b", "madeFor": "default/web", "addresses": ["192.0.2.7"]}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind", "name"]))]
+    pub orphans: Vec<Orphan>,
+
     /// `Possible`: the snapshot and all changes up to the moment were read again when it was asked, and were whole; if
     /// not, what is wrong, and the nearest moment before it that can be had. It is not looked at again: retention goes
-    /// on. `Restored`, of one that is not dry: how far it is, or why it was given up.
+    /// on. `Restored`, of one that is not dry: how far it is, or why it was given up. `Orphans`, once members run on what was
+    /// built: whether the tenant cluster does not know load balancers that there are, and what becomes of them.
     /// Example: `[{"type": "Possible", "status": "True", "reason": "RestorePossible", "message": ""}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -9,8 +9,10 @@ use support::{change, check, create, refusals, schema};
 
 mod support;
 
-const SAME: &str = "a Restore cannot change but for confirmed: make another one";
+const SAME: &str = "a Restore cannot change but for confirmed and orphans: make another one";
 const STAYS: &str = "confirmed cannot be taken back: the data of before may have been removed";
+const DECIDED: &str = "orphans was decided and confirmed, so it cannot change any more: delete what is too much with \
+    kubectl in the tenant namespace";
 const DRY: &str =
     "with dryRun nothing is restored, so there is nothing to confirm: leave confirmed out";
 const ONE: &str =
@@ -18,7 +20,9 @@ const ONE: &str =
 const TIME: &str = "at.time is a time in UTC to the second: write 2026-11-26T20:00:00Z";
 
 fn restore(spec: &Value) -> Value {
-    let mut whole = json!({"clusterName": "demo", "dryRun": false, "confirmed": false});
+    let mut whole = json!({
+        "clusterName": "demo", "dryRun": false, "confirmed": false, "orphans": "Report",
+    });
     for (key, value) in spec.as_object().unwrap() {
         whole[key] = value.clone();
     }
@@ -56,6 +60,11 @@ fn restore_that_cannot_be_had_this_way_is_refused_with_a_sentence() {
                 restore(&json!({})),
                 STAYS,
             ),
+            change(
+                restore(&json!({"confirmed": true, "orphans": "Keep"})),
+                restore(&json!({"confirmed": true, "orphans": "Delete"})),
+                DECIDED,
+            ),
             create(restore(&json!({"dryRun": true, "confirmed": true})), DRY),
             create(at(&json!({})), ONE),
             create(
@@ -86,7 +95,14 @@ fn one_moment_or_the_newest_is_let_in() {
     assert_eq!(refusals(&schema, None, &other), [""; 0]);
     let (new, confirmed) = (restore(&json!({})), restore(&json!({"confirmed": true})));
     assert_eq!(refusals(&schema, Some(&new), &confirmed), [""; 0]);
+    // It is decided before it is confirmed, with it, or afterwards.
+    let decided = restore(&json!({"confirmed": true, "orphans": "Delete"}));
+    let keeps = restore(&json!({"orphans": "Keep"}));
+    for before in [&new, &keeps, &confirmed] {
+        assert_eq!(refusals(&schema, Some(before), &decided), [""; 0], "{before}");
+    }
     let spec = &schema["properties"]["spec"];
+    assert_eq!(spec["properties"]["orphans"]["default"], "Report");
     assert_eq!(spec["properties"]["dryRun"]["default"], false);
     assert_eq!(spec["properties"]["confirmed"]["default"], false);
 }

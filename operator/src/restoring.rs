@@ -5,10 +5,13 @@
 //! are written before anything depends on them. Laws (`tests`): a crash between any two writes leads to the same end;
 //! nothing is built while a pod is left that could write; no member starts on a folder that was not built whole, or is of
 //! another revision than its peers'; no kube-apiserver starts before the store is prepared; what cannot be built is given
-//! up, and the old data serves again; what was there before goes only once that is confirmed and every member serves, and
-//! so do load balancers that the tenant cluster of then does not know.
+//! up, and the old data serves again; what was there before goes only once that is confirmed and every member serves. A
+//! load balancer that the tenant cluster of then does not know goes only where it was decided that it goes; that nobody said
+//! whether it is known is not that it is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use api::restore::Orphans;
 
 pub mod begin;
 pub mod copy;
@@ -105,11 +108,27 @@ pub struct Observed {
     pub is_confirmed: bool,
     /// Whether the Restore says how it ended, or is gone.
     pub is_said: bool,
-    /// Load balancers in the tenant namespace, by name, and whether they are marked to stay although no Service of the
-    /// tenant cluster may be there for them any more.
-    pub balancers: BTreeMap<String, bool>,
+    /// Load balancers in the tenant namespace, by name.
+    pub balancers: BTreeMap<String, Mark>,
+    /// What is to become of those that the tenant cluster of then does not know.
+    pub orphans: Orphans,
+    /// Whether anybody runs who could say which of them it knows.
+    pub is_told_apart: bool,
     /// Jobs that remove what was there before, by member.
     pub forgets: BTreeMap<String, Job<()>>,
+}
+
+/// Whether a load balancer stays although no Service of the tenant cluster may be there for it any more.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mark {
+    /// It has no mark of this Restore.
+    None,
+    /// It is marked, and nobody said whether the tenant cluster knows it.
+    Unknown,
+    /// It is marked, and the tenant cluster knows it.
+    Known,
+    /// It is marked, and the tenant cluster does not know it.
+    Orphan,
 }
 
 /// How far it is, for people.
@@ -277,7 +296,7 @@ fn switched(observed: &Observed, plan: &mut Plan) {
     }
     // Services of load balancers that came later are not there any more, and who cares for them would delete them, with
     // addresses that the world knows.
-    plan.keep = names(observed, false);
+    plan.keep = names(observed, |mark| mark == Mark::None);
     let may = observed.answers && plan.keep.is_empty();
     plan.prepare = may && !observed.is_prepared;
     plan.record.is_prepared = may && observed.is_prepared;
@@ -292,17 +311,44 @@ fn prepared(observed: &Observed, plan: &mut Plan) {
     // What was there goes once what is there is seen to serve.
     let all_serve = observed.all_serve && observed.serves;
     if observed.is_confirmed && observed.is_said && all_serve {
-        plan.forget.extend(observed.members.iter().cloned());
-        plan.release = names(observed, true);
-        let is_forgotten =
-            |member: &String| matches!(observed.forgets.get(member), Some(Job::Done(())));
-        plan.is_over = plan.release.is_empty() && observed.members.iter().all(is_forgotten);
+        let released = released(observed);
+        plan.release = names(observed, |mark| released.contains(&mark));
+        if plan.release.is_empty() && is_decided(observed) {
+            plan.forget.extend(observed.members.iter().cloned());
+            let is_forgotten =
+                |member: &String| matches!(observed.forgets.get(member), Some(Job::Done(())));
+            plan.is_over = observed.members.iter().all(is_forgotten);
+        }
     }
 }
 
-/// Load balancers that are marked, or are not.
-fn names(observed: &Observed, marked: bool) -> BTreeSet<String> {
+/// Whose mark goes at the end. One that is known needs none: its Service decides.
+fn released(observed: &Observed) -> &'static [Mark] {
+    match observed.orphans {
+        // Whoever runs sweeps what has no Service, and nothing else.
+        Orphans::Delete if observed.is_wanted => &[Mark::Known, Mark::Orphan, Mark::Unknown],
+        // One that was deleted decided nothing.
+        Orphans::Delete | Orphans::Keep | Orphans::Report => &[Mark::Known],
+    }
+}
+
+/// Whether nothing is left to be said or decided about load balancers.
+fn is_decided(observed: &Observed) -> bool {
+    // Where nobody cares for them nobody can say which are orphans, and all are kept.
+    if !observed.is_wanted || !observed.is_told_apart {
+        return true;
+    }
+    let has = |mark| observed.balancers.values().any(|is| *is == mark);
+    match observed.orphans {
+        Orphans::Delete => true,
+        Orphans::Keep => !has(Mark::Unknown),
+        Orphans::Report => !has(Mark::Unknown) && !has(Mark::Orphan),
+    }
+}
+
+/// Load balancers whose mark is one of these.
+fn names(observed: &Observed, is: impl Fn(Mark) -> bool) -> BTreeSet<String> {
     let all = observed.balancers.iter();
-    let these = all.filter(|(_, is_marked)| **is_marked == marked);
+    let these = all.filter(|(_, mark)| is(**mark));
     these.map(|(name, _)| name.clone()).collect()
 }

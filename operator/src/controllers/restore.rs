@@ -17,6 +17,7 @@ use kube::runtime::reflector::ObjectRef;
 
 pub mod into;
 pub mod observe;
+pub mod orphans;
 pub mod plan;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,11 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// A load balancer that the tenant cluster of then does not know.
+const LATE: &str = "lb-late";
+/// One that it knows.
+const KNOWN: &str = "lb-known";
+
 /// What happens.
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -25,6 +30,10 @@ enum Event {
     Late,
     /// A Job is collected with its pods.
     JobCollected,
+    /// People decide what becomes of load balancers that are not known any more.
+    Decided(Orphans),
+    /// Who cares for load balancers says which of them are known.
+    Answers,
 }
 
 #[derive(Clone, Debug)]
@@ -37,8 +46,10 @@ struct World {
     forgotten: BTreeSet<String>,
     /// Control planes that were started over data that was built.
     serves_built: bool,
-    /// Load balancers that are not there any more.
+    /// The load balancer that is not known any more is not there any more.
     swept: bool,
+    /// People said once that it goes.
+    goes: bool,
     over: bool,
     differs: bool,
     /// How often it is looked at before everything in the store of a copy is gone over.
@@ -54,7 +65,8 @@ impl World {
             pods: ALL.map(|workload| (workload, 2)).into(),
             serves: true,
             is_wanted: true,
-            balancers: [("lb-late".to_owned(), false)].into(),
+            balancers: [LATE, KNOWN].map(|name| (name.to_owned(), Mark::None)).into(),
+            is_told_apart: true,
             ..Observed::default()
         };
         Self {
@@ -65,6 +77,7 @@ impl World {
             forgotten: BTreeSet::new(),
             serves_built: false,
             swept: false,
+            goes: false,
             over: false,
             differs: false,
             left: 0,
@@ -125,12 +138,18 @@ impl World {
         }
         if let Some(name) = plan.keep.first() {
             assert!(self.seen.recorded.is_switched && !self.serves_built);
-            self.seen.balancers.insert(name.clone(), true);
+            self.seen.balancers.insert(name.clone(), Mark::Unknown);
             return true;
         }
         if let Some(name) = plan.release.first() {
             assert!(self.seen.is_confirmed, "an address is lost");
-            self.seen.balancers.insert(name.clone(), false);
+            if name == LATE {
+                let is_decided = self.seen.orphans == Orphans::Delete && self.seen.is_wanted;
+                assert!(is_decided, "nobody decided that it goes");
+            } else if self.seen.orphans != Orphans::Delete {
+                assert_eq!(self.seen.balancers[name], Mark::Known, "unknown is not known");
+            }
+            self.seen.balancers.insert(name.clone(), Mark::None);
             return true;
         }
         if plan.prepare && !self.seen.is_prepared {
@@ -218,10 +237,26 @@ impl World {
         self.seen.all_serve = etcd;
         self.seen.serves = self.pods(Workload::ControlPlane) > 0 && etcd;
         // Nobody inside knows the load balancer any more.
-        if self.seen.serves && self.serves_built {
-            let before = self.seen.balancers.len();
-            self.seen.balancers.retain(|_, is_marked| *is_marked);
-            self.swept |= self.seen.balancers.len() < before;
+        if self.runs_ccm() && self.seen.balancers.get(LATE) == Some(&Mark::None) {
+            self.seen.balancers.remove(LATE);
+            self.swept = true;
+        }
+    }
+
+    /// Who cares for load balancers, over what was built.
+    fn runs_ccm(&self) -> bool {
+        self.seen.serves && self.serves_built && self.seen.is_told_apart
+    }
+
+    fn answers(&mut self) {
+        if self.runs_ccm() {
+            for (name, mark) in &mut self.seen.balancers {
+                *mark = match *mark {
+                    Mark::None => Mark::None,
+                    _ if name == LATE => Mark::Orphan,
+                    _ => Mark::Known,
+                };
+            }
         }
     }
 
@@ -244,6 +279,15 @@ impl World {
             Event::Confirmed => self.seen.is_confirmed = true,
             Event::Late => self.seen.is_overdue = !is_end,
             Event::JobCollected => drop(self.seen.builds.pop_first()),
+            // What is confirmed does not change, but that nothing is decided.
+            Event::Decided(orphans) => {
+                let can = !self.seen.is_confirmed || self.seen.orphans == Orphans::Report;
+                if can && !self.over && self.seen.is_wanted {
+                    self.seen.orphans = orphans;
+                    self.goes |= orphans == Orphans::Delete;
+                }
+            }
+            Event::Answers => self.answers(),
         }
         // An operator that died forgot what it did just now.
         self.seen.is_prepared &= matches!(event, Event::Acts);
@@ -253,6 +297,7 @@ impl World {
         for _ in 0..80 {
             self.act();
             self.goes();
+            self.answers();
         }
         assert!(!self.act(), "it comes to rest");
         plan(&self.seen).phase
@@ -269,6 +314,9 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         1 => Just(Event::Confirmed),
         1 => Just(Event::Late),
         1 => Just(Event::JobCollected),
+        1 => prop_oneof![Just(Orphans::Keep), Just(Orphans::Report), Just(Orphans::Delete)]
+            .prop_map(Event::Decided),
+        2 => Just(Event::Answers),
     ];
     proptest::collection::vec(event, 0..80)
 }
@@ -276,25 +324,30 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #[test]
     fn whatever_happens_it_serves_in_the_end_on_the_old_data_or_on_all_of_the_new(
-        events in events(), three in any::<bool>(), left in 0_u8..6
+        events in events(), three in any::<bool>(), left in 0_u8..6, ccm in any::<bool>()
     ) {
         let mut world = World::new(if three { 3 } else { 1 });
         world.left = left;
+        world.seen.is_told_apart = ccm;
         events.into_iter().for_each(|event| world.happen(event));
         let phase = world.settle();
         prop_assert!(world.seen.serves && world.held.is_empty(), "{:?}", world);
         match phase {
             Phase::Settle => {
                 prop_assert!(world.serves_built && world.prepared);
-                prop_assert_eq!(world.over, world.seen.is_confirmed);
-                prop_assert_eq!(world.swept, world.seen.is_confirmed);
-                let all = world.forgotten.len() == world.seen.members.len();
-                prop_assert_eq!(all, world.seen.is_confirmed);
+                let seen = &world.seen;
+                let waits = ccm && seen.is_wanted && seen.orphans == Orphans::Report;
+                prop_assert_eq!(world.over, seen.is_confirmed && !waits);
+                prop_assert!(world.goes || !world.swept);
+                let must_go = seen.orphans == Orphans::Delete && seen.is_wanted && ccm;
+                prop_assert!(world.swept || !(must_go && seen.is_confirmed));
+                let all = world.forgotten.len() == seen.members.len();
+                prop_assert_eq!(all, world.over);
             }
             Phase::GivenUp(_) => {
                 prop_assert!(world.over && !world.seen.recorded.is_switched);
                 prop_assert!(world.forgotten.is_empty() && world.seen.builds.is_empty());
-                prop_assert!(world.seen.balancers.values().all(|is_marked| !is_marked));
+                prop_assert!(world.seen.balancers.values().all(|mark| *mark == Mark::None));
             }
             other => prop_assert!(false, "{:?}", other),
         }
@@ -362,5 +415,37 @@ fn members_of_two_revisions_or_of_the_cluster_of_before_are_never_run() {
             plan.record.given_up.is_some() && plan.switch.is_none(),
             "{plan:?}"
         );
+    }
+}
+
+#[test]
+fn restore_that_is_deleted_keeps_load_balancers_whatever_it_said() {
+    for orphans in [Orphans::Keep, Orphans::Report, Orphans::Delete] {
+        let mut world = World::new(3);
+        world.happen(Event::Decided(orphans));
+        assert_eq!(world.settle(), Phase::Settle);
+        world.happen(Event::Deleted);
+        world.settle();
+        assert!(world.over && !world.swept, "{orphans:?}");
+        assert_eq!(world.seen.balancers[LATE], Mark::Orphan);
+    }
+}
+
+#[test]
+fn load_balancer_of_which_nobody_said_whether_it_is_known_is_waited_for_and_only_where_somebody_can_say()
+ {
+    for orphans in [Orphans::Keep, Orphans::Report] {
+        for can in [true, false] {
+            let mut world = World::new(1);
+            world.settle();
+            for mark in world.seen.balancers.values_mut() {
+                *mark = Mark::Unknown;
+            }
+            let seen = &mut world.seen;
+            (seen.orphans, seen.is_confirmed, seen.is_told_apart) = (orphans, true, can);
+            let plan = plan(seen);
+            assert!(plan.release.is_empty() && !plan.is_over);
+            assert_eq!(plan.forget.is_empty(), can, "{orphans:?}");
+        }
     }
 }

@@ -29,7 +29,7 @@ use crate::support::etcd_members::{EtcdMembers, MEMBERS, Writer, has_all, member
 use crate::support::etcd_stage::whole;
 use crate::support::job_pods::{self, etcd_agent_backup, restore_snapshot};
 use crate::support::pools::said;
-use crate::support::restores::{BackedUp, give_account};
+use crate::support::restores::{BackedUp, give_account, told};
 use crate::support::site::apply;
 use crate::support::{PATIENCE, Site};
 
@@ -346,9 +346,11 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
     ensure!(after.members.len() == MEMBERS);
     let uid = restores.get("back").await?.uid();
     ensure!(uid.is_some() && mark().await? == uid, "it is swept");
+    // Nobody runs who could say whether the tenant cluster knows it.
+    told(&site, "back", "Orphans", ("Unknown", Reason::OrphansUnknown)).await?;
     operator.settle(&site, "demo").await?;
 
-    let confirm = Patch::Merge(json!({ "spec": { "confirmed": true } }));
+    let confirm = Patch::Merge(json!({ "spec": { "confirmed": true, "orphans": "Delete" } }));
     let params = PatchParams::default();
     restores.patch("back", &params, &confirm).await?;
     let is_free = |cluster: &TenantCluster| {

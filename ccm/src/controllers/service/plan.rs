@@ -2,7 +2,8 @@
 //!
 //! A life: finalizer → mirror → EndpointSlices → address back into the tenant's status. Its end:
 //! status emptied → mirror and slices deleted and seen gone → finalizer off. A mirror whose Service
-//! is not there any more is an orphan, and goes the same way, unless a restore keeps it.
+//! is not there any more is an orphan, and goes the same way, unless a restore keeps it: then it is said of it
+//! that it is one.
 //!
 //! Invariant: nothing is waited for here: an address that has not been allocated is something that
 //! a watch will tell, and so is a place for a Service that is over a limit. What a plan cannot map stays as
@@ -43,6 +44,16 @@ fn life(observed: &Observed, settings: &Settings) -> Plan {
     let Some(service) = &observed.service else {
         return sweep(observed);
     };
+    let mut plan = of_service(observed, service, settings);
+    // Last: what is wrong with a load balancer is nothing that this waits for, or holds up.
+    let deletes = |action: &Action| matches!(action, Action::DeleteMirror { .. });
+    if !plan.actions.iter().any(deletes) {
+        plan.actions.append(&mut answer(observed, false).actions);
+    }
+    plan
+}
+
+fn of_service(observed: &Observed, service: &Service, settings: &Settings) -> Plan {
     match desired_load_balancer(service, settings) {
         DesiredLoadBalancer::Ours => ensure(observed, service, settings),
         DesiredLoadBalancer::Theirs(class) => {
@@ -374,15 +385,37 @@ fn release(observed: &Observed, service: &Service) -> Plan {
 /// that came later: what became of them stays until somebody has looked, because an address that is given back is another
 /// one afterwards.
 fn sweep(observed: &Observed) -> Plan {
-    let is_kept = |mirror: &Service| {
-        let annotations = mirror.metadata.annotations.iter().flatten();
-        annotations
-            .into_iter()
-            .any(|(key, _)| key == names::ANNOTATION_KEPT)
-    };
-    match observed.mirrors.iter().any(|mirror| is_kept(mirror)) {
-        true => Plan::default(),
+    match observed.mirrors.iter().any(|mirror| kept(mirror).is_some()) {
+        true => answer(observed, true),
         false => clean_up(observed),
+    }
+}
+
+/// The Restore that a mirror is kept for.
+fn kept(mirror: &Service) -> Option<&String> {
+    let annotations = mirror.metadata.annotations.as_ref()?;
+    annotations.get(names::ANNOTATION_KEPT)
+}
+
+/// Says of mirrors that a restore keeps whether a Service is there for them. Only the mirror that was seen, so that what
+/// is said for one restore is not taken for the next.
+fn answer(observed: &Observed, is_orphan: bool) -> Plan {
+    let answers = observed.mirrors.iter().filter_map(|mirror| {
+        let answer = api::names::orphan_answer(kept(mirror)?, is_orphan);
+        let annotations = mirror.metadata.annotations.as_ref()?;
+        let is_said = annotations.get(names::ANNOTATION_ORPHAN) == Some(&answer);
+        let is_going = mirror.metadata.deletion_timestamp.is_some();
+        (!is_said && !is_going).then(|| Action::PatchMirror {
+            name: mirror.metadata.name.clone().unwrap_or_default(),
+            patch: json!({ "metadata": {
+                "resourceVersion": mirror.metadata.resource_version,
+                "annotations": { names::ANNOTATION_ORPHAN: answer },
+            } }),
+        })
+    });
+    Plan {
+        actions: answers.collect(),
+        ..Plan::default()
     }
 }
 

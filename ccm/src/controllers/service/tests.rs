@@ -391,6 +391,11 @@ fn orphan_is_swept_with_its_slices() {
     assert_eq!((clusters.mirrors.len(), clusters.slices.len()), (0, 0));
 }
 
+fn answer(clusters: &Clusters) -> Option<String> {
+    let annotations = clusters.mirror().metadata.annotations.as_ref()?;
+    annotations.get(names::ANNOTATION_ORPHAN).cloned()
+}
+
 #[test]
 fn orphan_that_a_restore_keeps_stays_until_its_mark_goes_and_a_service_that_is_deleted_takes_it_along()
  {
@@ -400,10 +405,21 @@ fn orphan_that_a_restore_keeps_stays_until_its_mark_goes_and_a_service_that_is_d
     let mark = || [(names::ANNOTATION_KEPT.to_owned(), "r".to_owned())].into();
     let annotations = &mut clusters.mirror_mut().metadata.annotations;
     annotations.get_or_insert_default().append(&mut mark());
+    clusters.reconcile(ALL);
+    assert_eq!(answer(&clusters), Some("r=false".to_owned()));
     let mut deleted = clusters.clone();
     clusters.service = None;
     clusters.reconcile(ALL);
     assert_eq!((clusters.mirrors.len(), clusters.slices.len()), (1, 1));
+    assert_eq!(answer(&clusters), Some("r=true".to_owned()));
+    // What was said for one restore is not said for the next.
+    let annotations = clusters.mirror_mut().metadata.annotations.as_mut();
+    let next = (names::ANNOTATION_KEPT.to_owned(), "s".to_owned());
+    annotations.unwrap().extend([next]);
+    clusters.log.clear();
+    clusters.reconcile(ALL);
+    assert_eq!(clusters.log, ["PatchMirror"]);
+    assert_eq!(answer(&clusters), Some("s=true".to_owned()));
     let annotations = clusters.mirror_mut().metadata.annotations.as_mut();
     annotations.unwrap().remove(names::ANNOTATION_KEPT);
     clusters.reconcile(ALL);

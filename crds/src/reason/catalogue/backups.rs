@@ -75,6 +75,20 @@ macro_rules! with_backups {
         /// It could not be carried out, and the tenant cluster serves the data that it had before; the message says why.
         /// Cause: A volume has no room for a second copy, an object of the backup cannot be read any more, or a pod did not end.
         RestoreGivenUp: Person, "Mend what the message names (for a lack of room: a larger `spec.etcd.storage.size`), and make another Restore.", since "0.2.0";
+        /// The tenant cluster knows a Service for every load balancer that there is.
+        NoOrphans: Fine, "", since "0.2.0";
+        /// The cloud controller manager has not said of each load balancer yet whether the tenant cluster knows a Service for it; all are kept.
+        LookingForOrphans: Waiting, "If it takes minutes: `kubectl logs deployment/ccm` in the tenant namespace.", since "0.2.0";
+        /// There are load balancers that the tenant cluster of then does not know; `status.orphans` names them. They are kept, and the Restore does not end before it is decided.
+        /// Cause: Their Services were made after the moment.
+        OrphansFound: Person, "Set `spec.orphans` to `Keep` or `Delete`.", since "0.2.0";
+        /// There are load balancers that the tenant cluster of then does not know, and they are to stay; `status.orphans` names them.
+        OrphansKept: Fine, "Delete one with `kubectl delete service` in the tenant namespace once nobody needs its address.", since "0.2.0";
+        /// Load balancers that the tenant cluster of then does not know go once the Restore is confirmed, or went.
+        OrphansDeleted: Fine, "", since "0.2.0";
+        /// Nobody can say whether the tenant cluster knows a Service for each load balancer that there is, because no cloud controller manager runs for it; all are kept, and the Restore ends without it.
+        /// Cause: `spec.addons.cloudController` of the TenantCluster is off, or was switched off.
+        OrphansUnknown: Person, "Look at the Services with the annotation `covey.dev/kept-for-restore` in the tenant namespace, and delete those that nobody needs.", since "0.2.0";
         /// There is no TenantCluster of the name in `spec.clusterName` beside the Restore.
         /// Cause: A typing error; else it was deleted, and its backup is read with `etcd-agent backup restore`.
         RestoreWithoutCluster: Person, "Make it, or make another Restore whose `spec.clusterName` is right.", since "0.2.0";

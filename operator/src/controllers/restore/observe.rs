@@ -4,16 +4,19 @@
 
 use std::sync::Arc;
 
+use api::restore::Orphan;
 use api::{Restore, TenantCluster};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 
 use super::into::{self, Into};
-use super::plan::{Observed, has_to_be_chosen};
+use super::plan::{Observed, Reached, has_to_be_chosen, looks_for_orphans, newest, reached};
 use crate::context::Context;
 use crate::controllers::tenant_backup::error::Error;
 use crate::controllers::tenant_backup::observe;
 use crate::controllers::tenant_backup::report::{self, Choice};
+use crate::controllers::tenant_cluster::observe::restore::balancers;
+use crate::restoring::Mark;
 use crate::restoring::begin::{awaits, cluster_id, moment, other, short, source};
 
 /// The moment that is asked for where none is named.
@@ -48,6 +51,10 @@ pub async fn observe(ctx: &Context, restore: &Restore) -> Result<Observed, Error
         cluster,
         ..Observed::default()
     };
+    observed.balancers = match &observed.cluster {
+        Some(cluster) if looks_for_orphans(restore, cluster) => kept(ctx, restore, cluster).await?,
+        Some(_) | None => None,
+    };
     let Some((inside, (source, of_now), moment)) = asks else {
         return Ok(observed);
     };
@@ -63,18 +70,40 @@ pub async fn observe(ctx: &Context, restore: &Restore) -> Result<Observed, Error
                 "the process that backs the tenant cluster up does not say whether it can be had"
             );
         }
-        observed.choice = Some(choice);
         if !restore.spec.dry_run {
             let report = report::ask(address).await.ok();
-            // How far the one is that is replaced, whichever is read.
-            let known = report.filter(|report| {
-                let of_it = report.cluster.as_deref().map(short) == Some(of_now.as_str());
-                report.looked && report.durable > 0 && of_it
-            });
-            observed.durable = known.map(|report| report.durable);
+            observed.durable = match report.as_ref().map(|report| reached(report, &of_now)) {
+                // One that came up after etcd was lost never asked that, and the target says how far watches had come.
+                Some(Reached::Unasked) if moment == LATEST && source == of_now => newest(&choice),
+                Some(Reached::Unasked) => {
+                    newest(&report::ask_moment(address, &of_now, LATEST).await)
+                }
+                Some(Reached::At(durable)) => Some(durable),
+                Some(Reached::Unknown) | None => None,
+            };
         }
+        observed.choice = Some(choice);
     }
     Ok(observed)
+}
+
+/// Load balancers of the tenant namespace; none where there is no such namespace.
+async fn kept(
+    ctx: &Context,
+    restore: &Restore,
+    cluster: &TenantCluster,
+) -> Result<Option<Vec<(Mark, Orphan)>>, Error> {
+    let inside = cluster.status.as_ref().and_then(|s| s.namespace.clone());
+    let (Some(inside), Some(uid)) = (inside, restore.uid()) else {
+        return Ok(None);
+    };
+    let found = balancers(ctx, &inside, &uid).await;
+    let found = found.map_err(|unread| Error::Read {
+        what: "load balancers of the tenant namespace",
+        source: unread.source,
+    })?;
+    let each = found.into_values().map(|balancer| (balancer.mark, balancer.told));
+    Ok(Some(each.collect()))
 }
 
 /// Of one that is to become another TenantCluster.
@@ -102,15 +131,12 @@ async fn of_another(
     if let Some(address) = pod.and_then(|(_, address)| address) {
         let choice = report::ask_moment(address, source, &moment).await;
         // How far watches of then had come is what its backup has, and what raises are above.
-        let newest = match moment == LATEST {
+        let found = match moment == LATEST {
             true => choice.clone(),
             false => report::ask_moment(address, source, LATEST).await,
         };
         observed.choice = Some(choice);
-        observed.durable = match newest {
-            Choice::Is(found) => found.revision,
-            Choice::Reads | Choice::Unknown(_) => None,
-        };
+        observed.durable = newest(&found);
     }
     Ok(observed)
 }

@@ -1,10 +1,12 @@
 //! What is said of a Restore. No I/O, no clock, no chance.
 //!
 //! Laws: only what the process found says that it can be had, or that it cannot; whatever else happens it is asked again.
-//! Erased conditions are said again. That a tenant cluster is restored is said once it serves, and stays said.
+//! Erased conditions are said again. That a tenant cluster is restored is said once it serves, and stays said. Of a load
+//! balancer that nobody has looked at it is said neither that it is an orphan nor that it is none.
 
 use std::sync::Arc;
 
+use api::restore::Orphan;
 use api::tenant_cluster::RestoreProgress;
 use api::{
     ConditionStatus, ConditionType, Reason, Restore, RestoreStatus, TenantCluster, set_condition,
@@ -14,9 +16,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::into::Into;
-use crate::controllers::tenant_backup::report::{self, Choice};
-use crate::restoring::MARGIN;
-use crate::restoring::begin::{self, awaits, cluster_id, ended, moment, other, source};
+use super::orphans;
+use crate::controllers::tenant_backup::report::{self, Choice, Report};
+use crate::restoring::{MARGIN, Mark};
+use crate::restoring::begin::{self, awaits, cluster_id, ended, moment, other, short, source};
 use crate::status::one_line;
 
 /// How soon it is asked again while the backup is read.
@@ -35,6 +38,8 @@ pub struct Observed {
     pub into: Option<Into>,
     /// The newest revision that the backup has; none where that is not known.
     pub durable: Option<u64>,
+    /// Load balancers of the tenant namespace, by name; none where they were not looked for.
+    pub balancers: Option<Vec<(Mark, Orphan)>>,
 }
 
 /// What is to be done.
@@ -64,6 +69,16 @@ pub fn has_to_be_chosen(restore: &Restore, cluster: &TenantCluster) -> bool {
     let is_known = says_possible(restore) == Some(Reason::RestorePossible);
     // One that waited while another brought etcd back: what was found, or the raise, is of the one before.
     !is_known || (!of_now && taken(restore, cluster).is_none() && ended(restore).is_none())
+}
+
+/// Whether load balancers have to be looked at: from when members run on what was built until it is over, and said what
+/// became of them.
+#[must_use]
+pub fn looks_for_orphans(restore: &Restore, cluster: &TenantCluster) -> bool {
+    match taken(restore, cluster) {
+        Some(facts) => facts.switched,
+        None => ended(restore) == Some(true) && !orphans::is_said(restore),
+    }
 }
 
 /// How far it is, where it is the one that goes ahead.
@@ -98,6 +113,7 @@ pub fn plan(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
     }
     let (value, reason, message, again) = progress(restore, observed);
     plan.again = plan.again.into_iter().chain(again).min();
+    tell_orphans(restore, observed, &mut plan, now);
     set_condition(
         &mut plan.status.conditions,
         ConditionType::Restored,
@@ -108,6 +124,27 @@ pub fn plan(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
         Time(now),
     );
     plan
+}
+
+/// What became of load balancers, where that was looked for.
+fn tell_orphans(restore: &Restore, observed: &Observed, plan: &mut Plan, now: Timestamp) {
+    let (Some(cluster), Some(balancers)) = (&observed.cluster, &observed.balancers) else {
+        return;
+    };
+    let said = orphans::said(restore, cluster, balancers);
+    plan.status.orphans = said.orphans;
+    if said.is_looked_for {
+        plan.again = plan.again.into_iter().chain([LATER]).min();
+    }
+    set_condition(
+        &mut plan.status.conditions,
+        ConditionType::Orphans,
+        said.status,
+        said.reason,
+        &said.message,
+        restore.metadata.generation,
+        Time(now),
+    );
 }
 
 /// How far one is that can be had.
@@ -121,7 +158,7 @@ fn progress(
         let message = format!("there is no TenantCluster {name} in this namespace");
         return (Unknown, Reason::RestoreWithoutCluster, message, None);
     };
-    let kept = "what members of etcd had before is kept on their volumes, and load balancers that came later, until spec.confirmed is true, or this is deleted";
+    let kept = "what members of etcd had before is kept on their volumes until spec.confirmed is true, or this is deleted";
     let facts = match (taken(restore, cluster), ended(restore)) {
         (None, Some(true)) => return (True, Reason::Restored, String::new(), None),
         (None, Some(false)) => {
@@ -158,6 +195,9 @@ fn progress(
     let serves = ready.is_some_and(|ready| ready.status == True.as_str());
     if ended(restore) == Some(true) || (facts.prepared && serves) {
         let message = match restore.spec.confirmed {
+            true if orphans::are_undecided(restore, cluster, observed.balancers.as_deref()) => {
+                "what members of etcd had before is removed once it is decided what becomes of load balancers: set spec.orphans to Keep or Delete"
+            }
             true => "what members of etcd had before is being removed",
             false => kept,
         };
@@ -283,6 +323,38 @@ fn misfit(restore: &Restore, cluster: &TenantCluster) -> Option<String> {
             cluster.spec.etcd.copy_of.as_deref().unwrap_or_default()
         )),
         (Some(_), true) | (None, false) => None,
+    }
+}
+
+/// How far the backup of an etcd cluster is, as the process says that cares for it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reached {
+    /// At this revision.
+    At(u64),
+    /// It has not asked etcd since it began, so it does not know; the target does.
+    Unasked,
+    /// It has not looked at the target yet, or cares for another one.
+    Unknown,
+}
+
+/// Reads it.
+#[must_use]
+pub fn reached(report: &Report, cluster: &str) -> Reached {
+    match report.cluster.as_deref().map(short) {
+        None => Reached::Unasked,
+        Some(of) if of == cluster && report.looked && report.durable > 0 => {
+            Reached::At(report.durable)
+        }
+        Some(_) => Reached::Unknown,
+    }
+}
+
+/// The newest revision of a backup, where it was looked for.
+#[must_use]
+pub fn newest(found: &Choice) -> Option<u64> {
+    match found {
+        Choice::Is(found) => found.revision,
+        Choice::Reads | Choice::Unknown(_) => None,
     }
 }
 

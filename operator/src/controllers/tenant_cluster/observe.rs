@@ -37,7 +37,7 @@ use crate::upgrades::surge::{Surge, SurgeAnswer};
 use crate::upgrades::{self, versions};
 
 mod hibernation;
-mod restore;
+pub(in crate::controllers) mod restore;
 
 /// A binding takes a moment until the API server's authorizer knows it.
 const BINDING_PAUSE: Duration = Duration::from_millis(25);

@@ -82,7 +82,7 @@ pub fn desired(
         .annotations
         .iter()
         .flatten()
-        .filter(|(key, _)| settings.allows_annotation(key))
+        .filter(|(key, _)| settings.allows_annotation(key) && !is_of_restores(key))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     let (service_name, namespace) = (meta.name.clone(), meta.namespace.clone());
@@ -115,6 +115,11 @@ pub fn desired(
         mirror["spec"]["ipFamilies"] = json!(families.said);
     }
     mirror
+}
+
+/// What the operator and we tell each other on a mirror is nothing that a tenant may ask for.
+fn is_of_restores(key: &str) -> bool {
+    [names::ANNOTATION_KEPT, names::ANNOTATION_ORPHAN].contains(&key)
 }
 
 fn spec(

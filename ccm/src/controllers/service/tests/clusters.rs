@@ -372,7 +372,11 @@ impl Clusters {
                 let version = mirror.metadata.resource_version.as_deref();
                 assert_eq!(patch["metadata"]["resourceVersion"].as_str(), version);
                 let mut merged = serde_json::to_value(&*mirror).unwrap();
-                merge(&mut merged["spec"], &patch["spec"]);
+                for part in ["metadata", "spec"] {
+                    if let Some(patch) = patch.get(part) {
+                        merge(&mut merged[part], patch);
+                    }
+                }
                 *mirror = serde_json::from_value(merged).unwrap();
                 true
             }

@@ -2,11 +2,11 @@
 //! the tenant namespace are marked to stay while it is not decided what becomes of those that the tenant cluster does not
 //! know any more, until the mark is taken off.
 //!
-//! Invariant: only the Service that was seen, and nothing of it but the mark.
+//! Invariant: only the Service that was seen, and nothing of it but the mark, and what was answered for one of before.
 
 use std::collections::BTreeSet;
 
-use api::names::ANNOTATION_KEPT_FOR_RESTORE;
+use api::names::{ANNOTATION_KEPT_FOR_RESTORE, ANNOTATION_ORPHAN};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
@@ -17,6 +17,7 @@ use super::etcd::leases;
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::plan::types::Action;
+use crate::restoring::Mark;
 
 /// Writes at the same time.
 const PARALLEL_WRITES: usize = 8;
@@ -62,7 +63,7 @@ async fn mark(
         async move {
             let is_marked = !value.is_null();
             let patch = Patch::Merge(json!({ "metadata": {
-                "uid": uid, "annotations": { ANNOTATION_KEPT_FOR_RESTORE: value },
+                "uid": uid, "annotations": { ANNOTATION_KEPT_FOR_RESTORE: value, ANNOTATION_ORPHAN: null },
             } }));
             let params = PatchParams::default();
             let written = api.patch_metadata(&name, &params, &patch).await;
@@ -75,7 +76,10 @@ async fn mark(
         match written {
             Ok(()) => {
                 if let Some(balancer) = seen.balancers.get_mut(&name) {
-                    balancer.is_marked = is_marked;
+                    balancer.mark = match is_marked {
+                        true => Mark::Unknown,
+                        false => Mark::None,
+                    };
                 }
             }
             // Another one of its name is seen next time.

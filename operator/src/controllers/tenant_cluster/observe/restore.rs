@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 
 use api::names::{
-    ANNOTATION_KEPT_FOR_RESTORE, COMPONENT_LOAD_BALANCER, COMPONENT_WORKER, LABEL_COMPONENT,
-    LABEL_TENANT_UID,
+    ANNOTATION_KEPT_FOR_RESTORE, ANNOTATION_MADE_FOR, ANNOTATION_MADE_FOR_NAMESPACE,
+    ANNOTATION_ORPHAN, COMPONENT_LOAD_BALANCER, COMPONENT_WORKER, LABEL_COMPONENT, LABEL_TENANT_UID,
+    is_orphan,
 };
+use api::restore::Orphan;
 use api::{BackupTarget, Restore, TenantCluster};
 use kit_client::untyped;
 use kit_objects::kinds::{self, Kind};
@@ -20,21 +22,25 @@ use tenant_cp::names;
 
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::restore::{Balancer, RestoreSeen};
-use crate::restoring::begin;
+use crate::restoring::{Mark, begin};
+use crate::status::one_line;
 
 /// Objects of one page: more than there are pods in a tenant namespace beside those of machines, or Jobs.
 const MOST: u32 = 500;
 /// Most pages: more load balancers than a tenant cluster may have.
 const PAGES: usize = 20;
 
+/// Most addresses of a load balancer that are told.
+const ADDRESSES: usize = 8;
+
 /// What could not be read.
-pub(super) struct Unread {
+pub(in crate::controllers) struct Unread {
     /// Kind.
-    pub(super) kind: &'static str,
+    pub(in crate::controllers) kind: &'static str,
     /// Name or namespace.
-    pub(super) name: String,
+    pub(in crate::controllers) name: String,
     /// What the API said.
-    pub(super) source: Box<kube::Error>,
+    pub(in crate::controllers) source: Box<kube::Error>,
 }
 
 /// None where there is none; Jobs are put to the other objects.
@@ -66,16 +72,14 @@ pub(super) async fn read(
         target,
         ..RestoreSeen::default()
     };
-    if progress.is_some() {
+    if let Some(progress) = progress {
         let own = cluster.uid().unwrap_or_default();
         let pods = format!("{LABEL_COMPONENT}!={COMPONENT_WORKER},{LABEL_TENANT_UID}={own}");
         let pods = list(ctx, kinds::POD, ns, &pods).await?;
         seen.pods = pods.into_iter().map(|(_, pod)| pod).collect();
         let jobs = format!("{LABEL_COMPONENT}={}", names::ETCD_RESTORE);
         objects.extend(list(ctx, kinds::JOB, ns, &jobs).await?);
-        let balancers = format!("{LABEL_COMPONENT}={COMPONENT_LOAD_BALANCER}");
-        let balancers = list(ctx, kinds::SERVICE, ns, &balancers).await?;
-        seen.balancers = balancers.iter().filter_map(balancer).collect();
+        seen.balancers = balancers(ctx, ns, &progress.uid).await?;
     }
     Ok(Some(seen))
 }
@@ -108,13 +112,51 @@ pub(super) async fn list(
     Ok(found.iter().map(one).collect())
 }
 
-fn balancer((key, service): &(Key, Value)) -> Option<(String, Balancer)> {
-    let meta = &service["metadata"];
-    let balancer = Balancer {
-        uid: meta["uid"].as_str()?.to_owned(),
-        is_marked: !meta["annotations"][ANNOTATION_KEPT_FOR_RESTORE].is_null(),
+/// Load balancers of a tenant namespace by name, and whether they are kept for the Restore of this UID.
+pub(in crate::controllers) async fn balancers(
+    ctx: &Context,
+    ns: &str,
+    restore: &str,
+) -> Result<BTreeMap<String, Balancer>, Unread> {
+    let labels = format!("{LABEL_COMPONENT}={COMPONENT_LOAD_BALANCER}");
+    let all = list(ctx, kinds::SERVICE, ns, &labels).await?;
+    let one = |(key, service): &(Key, Value)| {
+        let found = balancer(&key.name, service, restore)?;
+        Some((key.name.clone(), found))
     };
-    Some((key.name.clone(), balancer))
+    Ok(all.iter().filter_map(one).collect())
+}
+
+fn balancer(name: &str, service: &Value, restore: &str) -> Option<Balancer> {
+    let meta = &service["metadata"];
+    let annotation = |key: &str| meta["annotations"][key].as_str();
+    let mark = match annotation(ANNOTATION_KEPT_FOR_RESTORE) {
+        Some(kept) if kept == restore => match is_orphan(annotation(ANNOTATION_ORPHAN), restore) {
+            None => Mark::Unknown,
+            Some(false) => Mark::Known,
+            Some(true) => Mark::Orphan,
+        },
+        // Of one that is over: what it was decided of then is decided anew.
+        Some(_) | None => Mark::None,
+    };
+    let (namespace, made_for) = (ANNOTATION_MADE_FOR_NAMESPACE, ANNOTATION_MADE_FOR);
+    let made_for = annotation(namespace).zip(annotation(made_for));
+    let ingress = service["status"]["loadBalancer"]["ingress"].as_array();
+    let address = |one: &Value| {
+        let address = one["ip"].as_str().or_else(|| one["hostname"].as_str())?;
+        Some(one_line(address, 253))
+    };
+    let addresses = ingress.into_iter().flatten().filter_map(address);
+    Some(Balancer {
+        uid: meta["uid"].as_str()?.to_owned(),
+        mark,
+        told: Orphan {
+            kind: kinds::SERVICE.kind.to_owned(),
+            name: name.to_owned(),
+            made_for: made_for.map(|(namespace, name)| one_line(&format!("{namespace}/{name}"), 320)),
+            addresses: addresses.take(ADDRESSES).collect(),
+        },
+    })
 }
 
 pub(super) fn unread(kind: &'static str, name: &str, source: kube::Error) -> Unread {

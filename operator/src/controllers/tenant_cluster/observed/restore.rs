@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::names::{COMPONENT_WORKER, LABEL_COMPONENT};
+use api::restore::Orphan;
 use api::{BackupTarget, Restore};
 use serde_json::Value;
 use tenant_cp::backup::process::{BACKUP, RESTORE_TEST};
 use tenant_cp::names;
 
-use crate::restoring::Workload;
+use crate::restoring::{Mark, Workload};
 
 /// A Restore, and what there is of it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,12 +30,14 @@ pub struct RestoreSeen {
 }
 
 /// A Service of the tenant namespace that stands for one of the tenant cluster's.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Balancer {
     /// Its UID.
     pub uid: String,
-    /// Whether it is marked to stay until a Restore is confirmed.
-    pub is_marked: bool,
+    /// Whether it is kept for the Restore that was looked for.
+    pub mark: Mark,
+    /// What is told of it where the tenant cluster does not know it.
+    pub told: Orphan,
 }
 
 impl RestoreSeen {

@@ -144,7 +144,7 @@ fn of(
     let ready = observed.number("StatefulSet", ns, names::ETCD, "/status/readyReplicas");
     let own = identity::identity(observed).and_then(|etcd| etcd.cluster_id.as_ref());
     let mut answers = observed.etcd.answers();
-    let marked = |(name, balancer): (&String, &Balancer)| (name.clone(), balancer.is_marked);
+    let marked = |(name, balancer): (&String, &Balancer)| (name.clone(), balancer.mark);
     restoring::Observed {
         formers: own
             .into_iter()
@@ -165,6 +165,8 @@ fn of(
         is_confirmed: restore.is_none_or(|restore| restore.spec.confirmed) || !is_wanted,
         is_said: restore.is_none_or(|restore| begin::ended(restore).is_some()) || !is_wanted,
         balancers: seen.balancers.iter().map(marked).collect(),
+        orphans: restore.map(|restore| restore.spec.orphans).unwrap_or_default(),
+        is_told_apart: observed.cluster.spec.addons.cloud_controller.enabled,
         forgets: members.iter().filter_map(forgets).collect(),
         builds,
         members,

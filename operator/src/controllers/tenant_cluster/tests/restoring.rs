@@ -3,9 +3,12 @@
 //!
 //! Invariant: nothing is built while anything runs that could write, and it ends on the old data or on all of the new.
 
+use api::restore::Orphans;
+
 use super::world::Play;
 use super::*;
 use crate::controllers::tenant_cluster::observed::restore::Balancer;
+use crate::restoring::Mark;
 
 mod into;
 
@@ -83,6 +86,7 @@ fn others(world: &mut World, confirms: bool) {
         }
         if let Some(restore) = play.restore.as_mut().filter(|_| confirms && facts.prepared) {
             restore.spec.confirmed = true;
+            restore.spec.orphans = Orphans::Delete;
         }
     }
 }
@@ -167,7 +171,7 @@ fn what_cannot_be_built_is_given_up_and_the_old_data_serves_wherever_the_operato
             facts(&world)
         );
         assert_eq!(jobs(&world, "restore"), 0, "{budget}");
-        assert!(!balancers(&world)["lb-late"].is_marked, "{budget}");
+        assert_eq!(balancers(&world)["lb-late"].mark, Mark::None, "{budget}");
         if !died {
             break;
         }
@@ -181,7 +185,7 @@ fn data_of_before_is_kept_until_it_is_confirmed() {
     go_on(&mut world, usize::MAX, false);
     assert!(all_run(&world) && jobs(&world, "restored-") == 0);
     assert!(facts(&world).is_some_and(|facts| facts.prepared));
-    assert!(balancers(&world)["lb-late"].is_marked);
+    assert_eq!(balancers(&world)["lb-late"].mark, Mark::Orphan);
     // An outage now is one: nothing is stopped for it.
     world.tenant_up = false;
     world.reconcile(&mut usize::MAX.clone());
@@ -255,6 +259,47 @@ fn restore_that_is_deleted_before_members_run_on_it_is_given_up_and_later_is_as_
     go_on(&mut late, usize::MAX, false);
     assert!(all_run(&late) && facts(&late).is_none() && jobs(&late, "restored-") == 1);
     assert_eq!(cluster_id(&late).as_deref(), Some(NEW));
+    assert_eq!(balancers(&late)["lb-late"].mark, Mark::Orphan, "it is lost");
+}
+
+#[test]
+fn load_balancer_that_is_not_known_any_more_is_kept_until_it_is_decided_wherever_the_operator_dies()
+{
+    let decide = |world: &mut World, orphans| {
+        let play = world.restore.as_mut().unwrap();
+        let spec = &mut play.restore.as_mut().unwrap().spec;
+        (spec.confirmed, spec.orphans) = (true, orphans);
+    };
+    let mut restored = backed_up(1);
+    restored.restore = Some(Play::new());
+    go_on(&mut restored, usize::MAX, false);
+    for (orphans, is_over, is_there) in [
+        (Orphans::Report, false, true),
+        (Orphans::Keep, true, true),
+        (Orphans::Delete, true, false),
+    ] {
+        for budget in 0..6 {
+            let mut world = restored.clone();
+            decide(&mut world, orphans);
+            go_on(&mut world, budget, false);
+            assert_eq!(facts(&world).is_none(), is_over, "{orphans:?} {budget}");
+            let found = balancers(&world).get("lb-late");
+            assert_eq!(found.is_some(), is_there, "{orphans:?} {budget}");
+            assert_eq!(jobs(&world, "restored-"), usize::from(is_over));
+        }
+    }
+    // Nobody runs who could say, or sweep.
+    let mut alone = restored;
+    alone.cluster.spec.addons.cloud_controller.enabled = false;
+    decide(&mut alone, Orphans::Report);
+    let play = alone.restore.as_mut().unwrap();
+    play.balancers.get_mut("lb-late").unwrap().mark = Mark::Unknown;
+    for _ in 0..MOST {
+        alone.reconcile(&mut usize::MAX.clone());
+        alone.play_jobs();
+    }
+    assert!(facts(&alone).is_none());
+    assert_eq!(balancers(&alone)["lb-late"].mark, Mark::Unknown);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::Restore;
 use api::names::LABEL_COMPONENT;
+use api::restore::Orphan;
 use base64::Engine as _;
 use kit_objects::object::Key;
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use super::{NS, UID, World};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::observed::restore::{Balancer, RestoreSeen};
+use crate::restoring::Mark;
 use crate::restoring::begin::holds_backup;
 
 /// The cluster that Jobs build.
@@ -53,7 +55,8 @@ impl Play {
                 "lb-late".to_owned(),
                 Balancer {
                     uid: "late".to_owned(),
-                    is_marked: false,
+                    mark: Mark::None,
+                    told: Orphan::default(),
                 },
             )]
             .into(),
@@ -112,17 +115,24 @@ impl World {
                 return false;
             }
             let play = self.restore.as_mut().unwrap();
-            play.balancers.get_mut(name).unwrap().is_marked = is_marked;
+            play.balancers.get_mut(name).unwrap().mark = match is_marked {
+                true => Mark::Unknown,
+                false => Mark::None,
+            };
             let seen = observed.restore.as_mut().unwrap();
             seen.balancers.clone_from(&play.balancers);
         }
         true
     }
 
-    /// Who cares for load balancers deletes those of which the tenant cluster knows nothing.
+    /// Who cares for load balancers deletes those of which the tenant cluster knows nothing, or says so of them.
     pub(in super::super) fn sweep(&mut self) {
         if let Some(play) = &mut self.restore {
-            play.balancers.retain(|_, balancer| balancer.is_marked);
+            play.balancers
+                .retain(|_, balancer| balancer.mark != Mark::None);
+            for balancer in play.balancers.values_mut() {
+                balancer.mark = Mark::Orphan;
+            }
         }
     }
 
