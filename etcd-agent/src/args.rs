@@ -2,6 +2,7 @@
 //!
 //! Invariant: what decides about data has no default.
 
+pub mod append;
 pub mod backup;
 pub mod in_place;
 pub mod reading;

@@ -3,6 +3,7 @@
 //! Invariant: exit code 0 is done, 1 failed, 3 another backup of the same tenant cluster runs, 4 a
 //! restore that cannot be had, 5 one that is not what was backed up; 2 is a wrong command line.
 
+mod append;
 mod check;
 mod choose;
 mod clusters;
@@ -89,6 +90,8 @@ pub async fn perform(command: BackupCommand) -> Result<(), Failure> {
         BackupCommand::Identity(args) => identity::open(&args).await,
         BackupCommand::Restore(args) => restore(args).await,
         BackupCommand::Salvage(args) => salvage(args).await,
+        BackupCommand::Copy(args) => append::copy(&args),
+        BackupCommand::Append(args) => append::append(args).await,
         BackupCommand::Fetch(args) => in_place::fetch(&args).await,
         BackupCommand::Replay(args) => in_place::replay(&args).await,
         BackupCommand::Seal(args) => in_place::seal(&args),

@@ -4,6 +4,7 @@
 //! Invariant: where a backup stands is in the store alone. What was not read back is not durable, and
 //! what is there already is never written over.
 
+pub mod append;
 pub mod check;
 mod clock;
 pub mod engine;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::append::{AppendArgs, CopyArgs};
 use super::in_place::{CompareArgs, FetchArgs, ForgetArgs, ReplayArgs, SealArgs};
 use super::reading::{AtArgs, ReadArgs, StoreArgs};
 use crate::ids::Id;
@@ -43,6 +44,10 @@ pub enum BackupCommand {
     /// Makes an etcd's data directory of what goes furthest: data directories that are left of members, with what the
     /// backup has beyond each, or the backup alone
     Salvage(SalvageArgs),
+    /// Restores in place, before: copies what is left of a member, to have it served by an etcd that is nobody's
+    Copy(CopyArgs),
+    /// Restores in place, before: puts what that etcd has beyond the backup into the backup
+    Append(AppendArgs),
     /// Restores in place, 1: fetches the full snapshot for `etcdutl snapshot restore`, and makes room on the volume
     Fetch(FetchArgs),
     /// Restores in place, 2: replays what came after it on an etcd that serves it, and takes a snapshot of that

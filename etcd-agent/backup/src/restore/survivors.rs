@@ -233,6 +233,23 @@ async fn carried<S: Store>(
     Ok((own, replay.revision))
 }
 
+/// What an etcd that is at this revision has else than the backup, in words; none where nothing is known to be.
+///
+/// # Errors
+/// [`RestoreError`]; nothing is known then.
+pub(crate) async fn contradiction<S: Store>(
+    reader: &Reader<'_, S>,
+    etcd: &Etcd,
+    own: u64,
+) -> Result<Option<String>, RestoreError> {
+    let listing = reader.list().await.map_err(ReadError::from)?;
+    match reach(reader, &listing, etcd, own).await {
+        Ok(_) => Ok(None),
+        Err(Unused::Because(why)) => Ok(Some(why)),
+        Err(Unused::Failed(error)) => Err(*error),
+    }
+}
+
 /// Where the deltas beyond a revision begin; none where the backup has none that follow it. What the backup has up to that
 /// revision is compared with what the directory has there.
 async fn reach<S: Store>(
@@ -321,8 +338,11 @@ fn failed(path: &Path, error: &io::Error) -> RestoreError {
     }
 }
 
-/// Files of etcd's data, and nothing that a link leads to.
-fn copy_data(from: &Path, to: &Path) -> io::Result<()> {
+/// Copies files of etcd's data, and nothing that a link leads to. What they are copied from is only read.
+///
+/// # Errors
+/// That of the first file that cannot be read or written.
+pub fn copy_data(from: &Path, to: &Path) -> io::Result<()> {
     for folder in DATA {
         fs::create_dir_all(to.join(folder))?;
         for entry in fs::read_dir(from.join(folder))? {

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
+use backup::append::{self, Appended};
 use backup::etcd::Etcd;
+use backup::restore::choose::At;
 use backup::restore::outcome::RestoreError;
 use backup::restore::programs::{self, Programs};
 use backup::restore::survivors::{self, Base, Candidate, Salvaged};
@@ -15,7 +17,9 @@ use backup_format::Scope;
 use backup_format::keys::{Keys, RecoveryKey};
 use testkit::waiting::{PATIENCE, ask_until};
 
-use super::support::{BUMP, Content, Running, TENANT, World, content, objects, quick};
+use super::support::{
+    BUMP, Content, Running, TENANT, World, agent, content, objects, quick, succeeds,
+};
 use crate::support::{Cluster, Member, Site, listing};
 
 /// A tenant cluster's etcd of three members, and the two that are not written to.
@@ -172,6 +176,90 @@ async fn what_survived_is_preferred_where_it_goes_further_than_the_backup_and_ca
         why.contains("is of etcd cluster") && why.contains("cannot be copied"),
         "{why}"
     );
+    Ok(())
+}
+
+/// An etcd on a copy of a directory, alone, and what is put of it into the backup.
+async fn append(world: &World, survivor: &Path, cluster: u64) -> Result<Appended> {
+    let scratch = world.site.volume("append-scratch");
+    let _ = fs::remove_dir_all(scratch.join("survivor"));
+    let copied = agent(&[
+        "copy".to_owned(),
+        format!("--survivor={}", survivor.join("data").display()),
+        format!("--scratch={}", scratch.display()),
+    ])?;
+    succeeds(copied)?;
+    let copy = scratch.join("survivor");
+    ensure!(copy.join("member/snap/db").exists(), "nothing was copied");
+    let volume = world.site.volume("append-copy");
+    let _ = fs::remove_dir_all(volume.join("data"));
+    fs::rename(&copy, volume.join("data"))?;
+    let alone = Cluster::new("survived", 1)?;
+    let more = ["--force-new-cluster"];
+    let served = world.site.start(&[&volume], &alone, &more).await?.remove(0);
+    let etcd = Etcd::new(served.url(), None)?;
+    let store = Arc::new(Directory::new(&world.folder));
+    let options = world.options(quick(), "append");
+    let appended = append::append(store, etcd, options, cluster).await?;
+    served.stop().await?;
+    Ok(appended)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_survived_is_put_into_the_backup_as_deltas_and_a_restore_has_all_of_it() -> Result<()> {
+    let Some((mut world, mut others)) = three().await? else {
+        return Ok(());
+    };
+    let store = Arc::new(Directory::new(&world.folder));
+    let mut running = Running::start(Arc::clone(&store), &world.etcd, world.options(quick(), "a"));
+    running.until(|progress| progress.full.is_some()).await?;
+    world.write_many(40).await?;
+    // One member lags from here on.
+    follows(&others[1], world.last()).await?;
+    others.remove(1).stop().await?;
+    world.write_many(20).await?;
+    let backed_up = world.last();
+    running.durable(backed_up).await?;
+    running.stop().await?;
+    world.write_many(40).await?;
+    let newest = world.last();
+    follows(&others[0], newest).await?;
+    others.remove(0).stop().await?;
+    world.member.end();
+    let [first, second] = ["etcd-1", "etcd-2"].map(|name| world.site.volume(name));
+    let before = (listing(&first), listing(&second));
+    let cluster = world.scope.cluster;
+
+    // One that lags has nothing that the backup lacks.
+    let had = objects(&world.folder);
+    let lags = append(&world, &second, cluster).await?;
+    ensure!(matches!(lags, Appended::Until { deltas: 0, .. }), "{lags:?}");
+    // One of another cluster is left aside, and nothing of it is written.
+    let foreign = append(&world, &first, cluster + 1).await?;
+    ensure!(matches!(&foreign, Appended::Aside(why) if why.contains("is of etcd cluster")));
+    ensure!(objects(&world.folder) == had, "something was written");
+
+    let appended = append(&world, &first, cluster).await?;
+    let Appended::Until { revision, deltas } = appended else {
+        anyhow::bail!("{appended:?}");
+    };
+    ensure!(revision == newest && deltas > 0, "{revision} {deltas}");
+    // Again, as a pod does that is started anew: nothing is written twice.
+    let again = append(&world, &first, cluster).await?;
+    ensure!(again == Appended::Until { revision, deltas: 0 }, "{again:?}");
+    let now = (listing(&first), listing(&second));
+    ensure!(now == before, "what survived was changed");
+    let (restored, has, member) = world.restore(&*store, At::Latest, "appended").await?;
+    ensure!(restored == newest && has == world.history[&newest], "{restored}: something is lost");
+    member.stop().await?;
+
+    // What is no data is said, and is no failure.
+    let (code, said) = agent(&[
+        "copy".to_owned(),
+        format!("--survivor={}", world.site.volume("nothing").display()),
+        format!("--scratch={}", world.site.volume("nowhere").display()),
+    ])?;
+    ensure!(code == 0 && said.contains("cannot be copied"), "{code}: {said}");
     Ok(())
 }
 
