@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 const SAME: &str = "self.clusterName == oldSelf.clusterName && self.dryRun == oldSelf.dryRun \
     && has(self.at) == has(oldSelf.at) && (!has(self.at) || self.at == oldSelf.at) \
-    && has(self.from) == has(oldSelf.from) && (!has(self.from) || self.from == oldSelf.from)";
+    && has(self.from) == has(oldSelf.from) && (!has(self.from) || self.from == oldSelf.from) \
+    && has(self.survivor) == has(oldSelf.survivor) && (!has(self.survivor) || self.survivor == oldSelf.survivor)";
 const SAME_FORM: &str =
     "a Restore cannot change but for confirmed and orphans: make another one";
 const STAYS: &str = "self.confirmed || !oldSelf.confirmed";
@@ -21,6 +22,9 @@ const DECIDED_FORM: &str = "orphans was decided and confirmed, so it cannot chan
 const DRY: &str = "!(self.dryRun && self.confirmed)";
 const DRY_FORM: &str =
     "with dryRun nothing is restored, so there is nothing to confirm: leave confirmed out";
+const SURVIVOR: &str = "!has(self.survivor) || !(has(self.at) || has(self.from) || self.dryRun)";
+const SURVIVOR_FORM: &str = "what a survivor has comes after all that is in the backup of the etcd cluster of today: with \
+    survivor leave at, from and dryRun out";
 const ONE: &str = "!has(self.spec.at) || has(self.spec.at.time) != has(self.spec.at.revision)";
 const ONE_FORM: &str =
     "set exactly one of at.time and at.revision, or leave at out for the newest moment";
@@ -76,7 +80,8 @@ const TIME_FORM: &str = "at.time is a time in UTC to the second: write 2026-11-2
     validation = Rule::new(SAME).message(SAME_FORM),
     validation = Rule::new(STAYS).message(STAYS_FORM),
     validation = Rule::new(DECIDED).message(DECIDED_FORM),
-    validation = Rule::new(DRY).message(DRY_FORM)
+    validation = Rule::new(DRY).message(DRY_FORM),
+    validation = Rule::new(SURVIVOR).message(SURVIVOR_FORM)
 )]
 pub struct RestoreSpec {
     /// The TenantCluster, in the same namespace; it has to have a backup (`spec.backup`). Cannot change.
@@ -95,6 +100,13 @@ pub struct RestoreSpec {
     /// Example: `{"clusterUID": "0a1b2c3d-0011-4000-8000-000000000001", "clusterID": "cdf818194e3a8c32"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Source>,
+
+    /// A member of etcd whose volume is left where those of a majority are lost. What it has beyond the backup is put into
+    /// the backup first, and then the newest moment is restored; where it cannot be used, it is said and left aside. Its
+    /// volume is only read. Cannot change. Default: none. Example: `etcd-2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63), regex(pattern = "^etcd-[0-9]+$"))]
+    pub survivor: Option<String>,
 
     /// `true`: it is only said whether it can be had, and nothing is stopped for it. Cannot change.
     /// Default: `false`. Example: `true`.

@@ -34,7 +34,9 @@ pub use addons::{
 pub use audit::{Audit, AuditLevel, AuditLog, AuditResources, AuditRule, AuditWebhook};
 pub use authentication::{Authentication, Issuer};
 pub use authorization::{Authorization, AuthorizationWebhook};
-pub use backup::{Backup, BackupStatus, OnVolumeLoss, RestoreProgress, RestoreTest, Retention};
+pub use backup::{
+    Backup, BackupStatus, OnVolumeLoss, RestoreProgress, RestoreTest, Retention, Salvaged,
+};
 pub use etcd::{Bootstrap, Etcd, EtcdEvents, Storage};
 pub use hibernation::{
     Hibernation, HibernationPhase, HibernationSchedule, HibernationStatus, HibernationWake,

@@ -15,6 +15,8 @@ const DECIDED: &str = "orphans was decided and confirmed, so it cannot change an
     kubectl in the tenant namespace";
 const DRY: &str =
     "with dryRun nothing is restored, so there is nothing to confirm: leave confirmed out";
+const SURVIVOR: &str = "what a survivor has comes after all that is in the backup of the etcd cluster of today: with \
+    survivor leave at, from and dryRun out";
 const ONE: &str =
     "set exactly one of at.time and at.revision, or leave at out for the newest moment";
 const TIME: &str = "at.time is a time in UTC to the second: write 2026-11-26T20:00:00Z";
@@ -66,6 +68,23 @@ fn restore_that_cannot_be_had_this_way_is_refused_with_a_sentence() {
                 DECIDED,
             ),
             create(restore(&json!({"dryRun": true, "confirmed": true})), DRY),
+            change(
+                restore(&json!({"survivor": "etcd-2"})),
+                restore(&json!({"survivor": "etcd-1"})),
+                SAME,
+            ),
+            create(
+                restore(&json!({"survivor": "etcd-2", "dryRun": true})),
+                SURVIVOR,
+            ),
+            create(
+                restore(&json!({"survivor": "etcd-2", "at": {"revision": 7}})),
+                SURVIVOR,
+            ),
+            create(
+                restore(&json!({"survivor": "etcd-2", "from": {"clusterID": "cdf8"}})),
+                SURVIVOR,
+            ),
             create(at(&json!({})), ONE),
             create(
                 at(&json!({"revision": 7, "time": "2026-11-26T20:00:00Z"})),
@@ -95,6 +114,8 @@ fn one_moment_or_the_newest_is_let_in() {
     assert_eq!(refusals(&schema, None, &other), [""; 0]);
     let (new, confirmed) = (restore(&json!({})), restore(&json!({"confirmed": true})));
     assert_eq!(refusals(&schema, Some(&new), &confirmed), [""; 0]);
+    let left = restore(&json!({"survivor": "etcd-2"}));
+    assert_eq!(refusals(&schema, None, &left), [""; 0]);
     // It is decided before it is confirmed, with it, or afterwards.
     let decided = restore(&json!({"confirmed": true, "orphans": "Delete"}));
     let keeps = restore(&json!({"orphans": "Keep"}));

@@ -4,13 +4,15 @@
 //! A frame is 8 bytes (little endian: the record's length in the lower 56 bits; if the highest bit is
 //! set, the three bits above the length count the padding), then the record. A segment begins with the
 //! checksum that the one before ended with, then with the metadata, so that any of them tells.
-//! Invariant: nothing but the first [`HEAD_BYTES`] of a segment is decoded, and what its checksum does
-//! not confirm is not believed.
+//! Invariant: for whose log it is nothing but the first [`HEAD_BYTES`] of a segment is decoded ([`tail`] reads all of a
+//! copy), and what its checksum does not confirm is not believed.
 
 use crc::{CRC_32_ISCSI, Crc};
 use prost::Message;
 
 use crate::ids::{Id, MemberIds};
+
+pub(crate) mod tail;
 
 /// More than the two records take: they have some sixty bytes.
 pub const HEAD_BYTES: usize = 4096;

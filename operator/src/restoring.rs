@@ -61,11 +61,22 @@ pub enum Job<T> {
     Done(T),
 }
 
+/// What came of a member whose volume is left.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Salvage {
+    /// The backup has all that it has, until this revision.
+    Until(u64),
+    /// It was left aside, for people.
+    Aside(String),
+}
+
 /// Facts that cannot be seen again: they stand in the status.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Recorded {
     /// No pod is left that writes to etcd, so that the backup has everything, and may end.
     pub is_quiet: bool,
+    /// What came of the member whose volume is left.
+    pub salvaged: Option<Salvage>,
     /// Members run on what was built.
     pub is_switched: bool,
     /// Leases of before were deleted from it; those that come afterwards are not.
@@ -92,6 +103,10 @@ pub struct Observed {
     pub is_overdue: bool,
     /// Pods that are there, terminating ones included.
     pub pods: BTreeMap<Workload, u32>,
+    /// The member whose volume is left, where one is to be read before anything is built.
+    pub survivor: Option<String>,
+    /// The Job that reads it; none where there is none.
+    pub salvage: Option<Job<Salvage>>,
     /// Jobs that build, by member.
     pub builds: BTreeMap<String, Job<Built>>,
     /// Whether members that start now are told to take over what was built.
@@ -136,6 +151,8 @@ pub enum Mark {
 pub enum Phase {
     /// What could write ends.
     Stop(Workload),
+    /// What this member has beyond the backup is put there.
+    Salvage(String),
     /// Data is built.
     Build,
     /// Members start on it, and Leases of before are deleted.
@@ -159,6 +176,10 @@ pub struct Plan {
     pub switch: Option<BTreeMap<String, Built>>,
     /// Workloads that have no pods.
     pub held: BTreeSet<Workload>,
+    /// The member of which what is left is to be read.
+    pub salvage: Option<String>,
+    /// Whether the Job that reads it is to go.
+    pub stop_salvaging: bool,
     /// Members whose data is to be built.
     pub build: BTreeSet<String>,
     /// Members whose Job that builds is to go.
@@ -184,6 +205,8 @@ pub fn plan(observed: &Observed) -> Plan {
         record: recorded.clone(),
         switch: None,
         held: BTreeSet::new(),
+        salvage: None,
+        stop_salvaging: false,
         build: BTreeSet::new(),
         stop_building: BTreeSet::new(),
         prepare: false,
@@ -195,7 +218,9 @@ pub fn plan(observed: &Observed) -> Plan {
     if let Some(why) = &recorded.given_up {
         plan.phase = Phase::GivenUp(why.clone());
         plan.stop_building.extend(observed.builds.keys().cloned());
-        plan.is_over = observed.is_said && observed.builds.is_empty();
+        plan.stop_salvaging = observed.salvage.is_some();
+        let has_jobs = plan.stop_salvaging || !observed.builds.is_empty();
+        plan.is_over = observed.is_said && !has_jobs;
     } else if !recorded.is_switched {
         stopped(observed, &mut plan);
     } else if !recorded.is_prepared {
@@ -230,6 +255,10 @@ fn stopped(observed: &Observed, plan: &mut Plan) {
             return;
         }
     }
+    if let (Some(member), None) = (&observed.survivor, &plan.record.salvaged) {
+        salvaged(observed, member, plan);
+        return;
+    }
     plan.phase = Phase::Build;
     let failed = observed.builds.iter().find_map(|(member, build)| {
         let Job::Failed(why) = build else {
@@ -256,6 +285,28 @@ fn stopped(observed: &Observed, plan: &mut Plan) {
     }
 }
 
+/// Nobody writes to the backup or to what is left of the member, and nothing is built before it is known what came of it.
+fn salvaged(observed: &Observed, member: &str, plan: &mut Plan) {
+    plan.phase = Phase::Salvage(member.to_owned());
+    plan.salvage = Some(member.to_owned());
+    match &observed.salvage {
+        None | Some(Job::Runs) => {}
+        Some(Job::Done(came)) => plan.record.salvaged = Some(came.clone()),
+        // A pod that had no node, or no target, says nothing of what survived.
+        Some(Job::Failed(why)) => {
+            plan.record.given_up = Some(format!("what is left of {member}: {why}"));
+        }
+    }
+}
+
+/// The revision that has to be built at least: what was put into the backup is there.
+fn least(observed: &Observed) -> u64 {
+    match observed.recorded.salvaged {
+        Some(Salvage::Until(revision)) => revision.max(observed.revision),
+        Some(Salvage::Aside(_)) | None => observed.revision,
+    }
+}
+
 /// What was built is not one cluster as it was wanted.
 fn contradiction(observed: &Observed) -> Option<String> {
     let mut first: Option<(&String, &Built)> = None;
@@ -263,8 +314,9 @@ fn contradiction(observed: &Observed) -> Option<String> {
         let Job::Done(built) = build else {
             continue;
         };
-        if built.revision < observed.revision {
-            let (found, wanted) = (built.revision, observed.revision);
+        let wanted = least(observed);
+        if built.revision < wanted {
+            let found = built.revision;
             return Some(format!(
                 "{member} was built at revision {found}, and {wanted} was found before"
             ));

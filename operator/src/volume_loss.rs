@@ -2,7 +2,8 @@
 //!
 //! Pure: `spec.backup.onVolumeLoss` chooses, and `controllers/tenant_cluster/plan/etcd/losses.rs` has it carried out.
 //! Invariant: a volume that may still be there is waited for, however long that takes; what is in the backup takes the
-//! place of nothing that is left, unless the user said so before; and it does so once for each loss.
+//! place of nothing that is left unless the user said so before, and what a volume that is left has goes into the backup
+//! first; and it does so once for each loss.
 
 use std::collections::BTreeSet;
 
@@ -13,6 +14,8 @@ use api::tenant_cluster::OnVolumeLoss;
 pub enum Volume {
     /// It is there, whether or not its member serves.
     There,
+    /// It is there, and its claim is gone or another one's: no pod gets to what is on it.
+    Unclaimed,
     /// Its claim is gone or another one's, or its PersistentVolume is: the API said so.
     Gone,
     /// That could not be seen.
@@ -60,6 +63,8 @@ pub enum Decision {
     Restore {
         /// UIDs of the volumes that are lost.
         lost: BTreeSet<String>,
+        /// The only member whose volume is left: what it has beyond the backup goes first.
+        survivor: Option<String>,
     },
 }
 
@@ -68,7 +73,8 @@ pub enum Decision {
 pub enum Why {
     /// They did not say that it may be restored by itself.
     NotAsked,
-    /// These volumes are left. They may have what no backup has, and may lack what was acknowledged.
+    /// These volumes are left, and none of them is right alone. They may have what no backup has, and may lack what was
+    /// acknowledged.
     SomeAreLeft(Vec<String>),
     /// There is no backup that is known to be whole.
     NoBackup,
@@ -82,29 +88,38 @@ pub fn decide(facts: &Facts) -> Decision {
     if facts.is_restoring {
         return Decision::Restoring;
     }
-    let with = |volume| facts.members.iter().filter(move |m| m.volume == volume);
-    let names = |volume| with(volume).map(|m| m.name.clone()).collect::<Vec<_>>();
+    let names = |is: fn(Volume) -> bool| {
+        let these = facts.members.iter().filter(|m| is(m.volume));
+        these.map(|m| m.name.clone()).collect::<Vec<_>>()
+    };
     let majority = facts.members.len() / 2 + 1;
     // Of a tenant cluster of which no member is known nothing can be lost.
-    if facts.members.is_empty() || with(Volume::There).count() >= majority {
+    let left = names(|volume| [Volume::There, Volume::Unclaimed].contains(&volume));
+    if facts.members.is_empty() || left.len() >= majority {
         return Decision::Nothing;
     }
-    if with(Volume::Unknown).count() > 0 {
-        return Decision::Wait(names(Volume::Unknown));
+    let unknown = names(|volume| volume == Volume::Unknown);
+    if !unknown.is_empty() {
+        return Decision::Wait(unknown);
     }
     if facts.policy == OnVolumeLoss::Hold {
         return Decision::Hold(Why::NotAsked);
     }
-    if with(Volume::There).count() > 0 {
-        return Decision::Hold(Why::SomeAreLeft(names(Volume::There)));
+    let readable = names(|volume| volume == Volume::There);
+    if left.len() > 1 || left != readable {
+        return Decision::Hold(Why::SomeAreLeft(left));
     }
     if !facts.has_backup {
         return Decision::Hold(Why::NoBackup);
     }
-    let lost: BTreeSet<_> = with(Volume::Gone).map(|m| m.volume_uid.clone()).collect();
+    let gone = facts.members.iter().filter(|m| m.volume == Volume::Gone);
+    let lost: BTreeSet<_> = gone.map(|m| m.volume_uid.clone()).collect();
     match lost.is_subset(&facts.restored_for) {
         true => Decision::Hold(Why::Again),
-        false => Decision::Restore { lost },
+        false => Decision::Restore {
+            lost,
+            survivor: left.into_iter().next(),
+        },
     }
 }
 
@@ -156,15 +171,43 @@ mod tests {
         let unknown = facts(&[Gone, Unknown, Gone]);
         assert_eq!(decide(&unknown), Decision::Wait(vec!["etcd-1".to_owned()]));
         assert_eq!(decide(&facts(&[There, There, Gone])), Decision::Nothing);
-        let one_is_left = Why::SomeAreLeft(vec!["etcd-2".to_owned()]);
-        let left = facts(&[Gone, Gone, There]);
-        assert_eq!(decide(&left), Decision::Hold(one_is_left));
+        // Nobody gets to what is on it.
+        let unclaimed = Why::SomeAreLeft(vec!["etcd-2".to_owned()]);
+        let left = facts(&[Gone, Gone, Unclaimed]);
+        assert_eq!(decide(&left), Decision::Hold(unclaimed));
+        assert_eq!(decide(&facts(&[Unclaimed, There, Gone])), Decision::Nothing);
+        let two_are_left = Why::SomeAreLeft(vec!["etcd-3".to_owned(), "etcd-4".to_owned()]);
+        let left = facts(&[Gone, Gone, Gone, There, There]);
+        assert_eq!(decide(&left), Decision::Hold(two_are_left));
+    }
+
+    #[test]
+    fn the_one_that_is_left_goes_first_where_the_others_are_proven_gone() {
+        use Volume::*;
+        let survivor = |facts: &Facts| match decide(facts) {
+            Decision::Restore { lost, survivor } => Some((lost.len(), survivor)),
+            _ => None,
+        };
+        let left = facts(&[Gone, There, Gone]);
+        assert_eq!(survivor(&left), Some((2, Some("etcd-1".to_owned()))));
+        assert_eq!(survivor(&facts(&[Gone; 3])), Some((3, None)));
+        assert_eq!(survivor(&facts(&[Gone, There, Unknown])), None);
+        let alone = Facts {
+            has_backup: false,
+            ..left.clone()
+        };
+        assert_eq!(decide(&alone), Decision::Hold(Why::NoBackup));
+        let held = Facts {
+            policy: OnVolumeLoss::Hold,
+            ..left
+        };
+        assert_eq!(decide(&held), Decision::Hold(Why::NotAsked));
     }
 
     #[test]
     fn the_same_loss_is_restored_once() {
         let mut world = facts(&[Volume::Gone]);
-        let Decision::Restore { lost } = decide(&world) else {
+        let Decision::Restore { lost, .. } = decide(&world) else {
             panic!("it is restored");
         };
         world.restored_for = lost;
@@ -177,6 +220,7 @@ mod tests {
     fn volume() -> impl Strategy<Value = Volume> {
         prop_oneof![
             Just(Volume::There),
+            Just(Volume::Unclaimed),
             Just(Volume::Gone),
             Just(Volume::Unknown)
         ]
@@ -193,7 +237,14 @@ mod tests {
             let facts = Facts { policy, is_restoring, has_backup, ..facts(&volumes) };
             if is_restored(&facts) {
                 prop_assert!(!volumes.is_empty());
-                prop_assert!(volumes.iter().all(|volume| *volume == Volume::Gone));
+                let is_held = |volume| [Volume::Unknown, Volume::Unclaimed].contains(volume);
+                prop_assert!(!volumes.iter().any(is_held));
+                let left = volumes.iter().filter(|volume| **volume == Volume::There).count();
+                prop_assert!(left <= 1 && left < volumes.len() / 2 + 1);
+                let Decision::Restore { survivor, .. } = decide(&facts) else {
+                    panic!("it was just decided");
+                };
+                prop_assert_eq!(survivor.is_some(), left == 1, "what is left is passed over");
                 prop_assert!(policy == OnVolumeLoss::Restore && has_backup && !is_restoring);
             }
         }

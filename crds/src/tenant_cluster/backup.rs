@@ -50,9 +50,10 @@ pub struct Backup {
     #[serde(default)]
     pub retention: Retention,
 
-    /// What is done where the volumes of all members of etcd are proven to be gone. `Hold`: people decide. `Restore`: a
-    /// Restore of the newest moment that is in the backup is made, once for each loss; what was written after that moment
-    /// is gone. Volumes that may still be there are waited for, however long that takes. Default: `Hold`.
+    /// What is done where the volumes of a majority of etcd's members are proven to be gone. `Hold`: people decide.
+    /// `Restore`: a Restore of the newest moment that is in the backup is made, once for each loss; what was written after
+    /// that moment is gone, but for what the one volume has that is left, which goes into the backup first. Volumes that
+    /// may still be there are waited for, however long that takes. Default: `Hold`.
     /// Example: `Restore`.
     #[serde(default)]
     pub on_volume_loss: OnVolumeLoss,
@@ -78,7 +79,7 @@ impl Backup {
     }
 }
 
-/// What is done where the volumes of all members of etcd are gone.
+/// What is done where the volumes of a majority of etcd's members are gone.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum OnVolumeLoss {
     /// People decide.
@@ -208,6 +209,14 @@ pub struct RestoreProgress {
     pub source_uid: Option<String>,
     /// The revision that it has to have at least. Example: 1437.
     pub revision: i64,
+    /// The member whose volume is left, and is read first. Absent without one. Example: `etcd-2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub survivor: Option<String>,
+    /// What came of that. Absent before it is known, and without a survivor.
+    /// Example: `{"revision": 1520}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub salvaged: Option<Salvaged>,
     /// How much revisions are raised. Example: 1000000250.
     pub bump: i64,
     /// When it was begun, RFC 3339, UTC. Example: `2027-01-31T12:00:00Z`.
@@ -227,6 +236,19 @@ pub struct RestoreProgress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub given_up: Option<String>,
+}
+
+/// What came of the member whose volume is left: one of the two.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Salvaged {
+    /// The backup has all that it has, until this revision. Example: 1520.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+    /// Why it was left aside. Example: `it cannot be copied: Input/output error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub aside: Option<String>,
 }
 
 #[expect(

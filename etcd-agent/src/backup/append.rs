@@ -4,6 +4,7 @@
 //! without it; where the store or the pod fail, it is.
 
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,12 +19,14 @@ use super::failure::{ANOTHER, FAILED, Failure, read, say, write_new};
 use super::in_place::served;
 use super::store::{self, AnyStore};
 use crate::args::append::{AppendArgs, CopyArgs};
-use crate::termination_log;
+use crate::{termination_log, wal};
 
 /// The copy, in the scratch folder.
 const COPY: &str = "survivor";
 /// Why there is none, in the scratch folder.
 const ASIDE: &str = "aside";
+/// Most bytes of a segment of a log: etcd begins another one after 64 MB and what was written last.
+const MOST_SEGMENT: u64 = 512 * 1024 * 1024;
 /// Most characters of why it is not used.
 const MOST_WHY: usize = 1000;
 
@@ -47,7 +50,11 @@ pub(super) fn copy(args: &CopyArgs) -> Result<(), Failure> {
     // That there is room is not known of a disk that is full, and is no word about what survived.
     fs::create_dir(&to)?;
     let Err(error) = copy_data(&args.survivor, &to) else {
-        return say("what is left of the member is copied");
+        let noted = match agree(&to.join("member/wal"))? {
+            true => ", and noted as agreed upon what it had not noted",
+            false => "",
+        };
+        return say(&format!("what is left of the member is copied{noted}"));
     };
     if error.kind() == std::io::ErrorKind::StorageFull {
         return Err(error.into());
@@ -56,6 +63,36 @@ pub(super) fn copy(args: &CopyArgs) -> Result<(), Failure> {
     let why = format!("it cannot be copied: {error}");
     write_new(&aside, why.as_bytes())?;
     say(&why)
+}
+
+/// Notes in a copied log that all of it is agreed upon, whether or not its member came to that; whether there was something
+/// to be noted. A log that cannot be read is left to etcd.
+fn agree(logs: &Path) -> Result<bool, Failure> {
+    let mut segments = Vec::new();
+    for entry in fs::read_dir(logs)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if name.is_some_and(wal::is_segment) {
+            segments.push(path);
+        }
+    }
+    let Some(last) = segments.into_iter().max() else {
+        return Ok(false);
+    };
+    let length = fs::metadata(&last)?.len();
+    if length > MOST_SEGMENT {
+        return Ok(false);
+    }
+    let Ok(Some(agreed)) = wal::tail::agreed(&fs::read(&last)?) else {
+        return Ok(false);
+    };
+    let file = fs::File::options().write(true).open(&last)?;
+    // What comes after it is nothing, as etcd wants it.
+    file.set_len(agreed.at)?;
+    file.set_len(length.max(agreed.at + agreed.record.len() as u64))?;
+    file.write_all_at(&agreed.record, agreed.at)?;
+    file.sync_all()?;
+    Ok(true)
 }
 
 fn remove(removed: std::io::Result<()>) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! Whether a restore could be had, for the operator: `GET /restorable/<etcd cluster>/<moment>` begins to read what a
-//! restore would read, and says what came of it once it is asked again.
+//! restore would read, and says what came of it once it is asked again. `GET /newest/<etcd cluster>` says of when the newest
+//! change in the backup is, by its delta alone.
 //!
 //! Invariant: nothing is written or deleted; one moment is read at a time, a few wait, and what was found is forgotten
 //! after a minute, because retention goes on.
@@ -8,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::backup::reader::{Opener, Reader};
+use ::backup::reader::{Opener, ReadError, Reader};
 use ::backup::restore;
 use ::backup::restore::choose::At;
 use ::backup::restore::outcome::{Found, NotFound};
@@ -16,8 +17,8 @@ use ::backup::store::Store;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use backup_format::Scope;
 use backup_format::keys::DataKey;
+use backup_format::{Header, Kind, Name, Scope};
 use serde::Serialize;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinHandle;
@@ -49,6 +50,16 @@ struct Choice {
     why: Option<String>,
 }
 
+/// The newest change in a backup.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Newest {
+    /// Its revision.
+    revision: u64,
+    /// When its event came.
+    time_ms: u64,
+}
+
 enum Entry {
     Reads(JoinHandle<Result<Found, NotFound>>),
     Known(Instant, Choice),
@@ -74,6 +85,49 @@ impl<S: Store> Choices<S> {
             key,
             turn: Arc::new(Semaphore::new(1)),
             entries: Mutex::default(),
+        }
+    }
+
+    /// Of when the newest change is.
+    pub(super) async fn newest(&self, cluster: &str) -> Response {
+        let scope = u64::from_str_radix(cluster, 16).ok();
+        let Some(scope) = scope.and_then(|cluster| Scope::new(&self.tenant, cluster)) else {
+            let said = "say /newest/<etcd cluster>";
+            return (StatusCode::BAD_REQUEST, said).into_response();
+        };
+        let reader = Reader {
+            store: &*self.store,
+            scope,
+            prefix: self.prefix.clone(),
+            opener: Opener::Data(self.key.clone()),
+        };
+        let read = async {
+            let listing = reader.list().await?;
+            let full = listing.newest_full().map(|full| Newest {
+                revision: full.revision,
+                time_ms: full.taken_ms,
+            });
+            let delta = match listing.newest_delta() {
+                Some(number) => match reader.object(Name::Delta(number)).await?.0 {
+                    Header {
+                        kind: Kind::Delta { last, .. },
+                        written_ms,
+                        ..
+                    } => Some(Newest {
+                        revision: last,
+                        time_ms: written_ms,
+                    }),
+                    _ => None,
+                },
+                None => None,
+            };
+            let both = delta.into_iter().chain(full);
+            Ok::<_, ReadError>(both.max_by_key(|newest| newest.revision))
+        };
+        match read.await {
+            Ok(Some(newest)) => Json(newest).into_response(),
+            Ok(None) => (StatusCode::NOT_FOUND, "there is no backup").into_response(),
+            Err(error) => unavailable(&error.to_string()),
         }
     }
 
@@ -196,12 +250,12 @@ mod tests {
     #[tokio::test]
     async fn an_empty_store_has_no_moment_and_one_that_cannot_be_read_is_not_empty() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |path: &std::path::Path| {
+        let made = |path: &std::path::Path| {
             let store = Arc::new(Directory::new(path));
             let key = DataKey::read(&[7; 32]).unwrap();
             Choices::new(store, "5a1c-7", "", key)
         };
-        let choices = of(folder.path());
+        let choices = made(folder.path());
         assert_eq!(settled(&choices, "latest").await.status(), StatusCode::OK);
         let none = choice(Err(NotFound::TooOld));
         assert!(!none.possible && none.why.is_some(), "{none:?}");
@@ -211,9 +265,14 @@ mod tests {
         }
         let said = choices.ask("../..", "latest").await;
         assert_eq!(said.status(), StatusCode::BAD_REQUEST);
+        let of = async |cluster: &str| choices.newest(cluster).await.status();
+        assert_eq!(of("cdf8").await, StatusCode::NOT_FOUND);
+        assert_eq!(of("../..").await, StatusCode::BAD_REQUEST);
 
-        let absent = of(&folder.path().join("absent"));
+        let absent = made(&folder.path().join("absent"));
         let said = settled(&absent, "time-7").await;
+        assert_eq!(said.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let said = absent.newest("cdf8").await;
         assert_eq!(said.status(), StatusCode::SERVICE_UNAVAILABLE);
     }
 

@@ -130,10 +130,14 @@ pub(super) async fn serve(
     questions: mpsc::Sender<Question>,
     choices: Arc<Choices<impl Store>>,
 ) {
+    let newest = Arc::clone(&choices);
     let choose = move |Path((cluster, moment)): Path<(String, String)>| async move {
         choices.ask(&cluster, &moment).await
     };
-    let app = router(progress, questions).route("/restorable/{cluster}/{moment}", get(choose));
+    let newest = move |Path(cluster): Path<String>| async move { newest.newest(&cluster).await };
+    let app = router(progress, questions)
+        .route("/restorable/{cluster}/{moment}", get(choose))
+        .route("/newest/{cluster}", get(newest));
     if let Err(error) = axum::serve(listener, app).await {
         tracing::error!("how far it is cannot be said any more: {error}");
     }

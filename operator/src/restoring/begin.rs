@@ -88,6 +88,7 @@ pub fn facts(restore: &Restore, now: Timestamp) -> Option<RestoreProgress> {
             None => moment(restore)?,
         },
         cluster_id: status.cluster_id.clone()?,
+        survivor: restore.spec.survivor.clone(),
         source_uid: of_another.cloned(),
         revision: status.revision?,
         bump: status.bump?,

@@ -34,6 +34,8 @@ enum Event {
     Decided(Orphans),
     /// Who cares for load balancers says which of them are known.
     Answers,
+    /// The Job that reads what is left of a member fails.
+    SalvageFails,
 }
 
 #[derive(Clone, Debug)]
@@ -52,6 +54,8 @@ struct World {
     goes: bool,
     over: bool,
     differs: bool,
+    /// What is left of the member; none where nothing of it can be used.
+    left_until: Option<u64>,
     /// How often it is looked at before everything in the store of a copy is gone over.
     left: u8,
 }
@@ -80,6 +84,7 @@ impl World {
             goes: false,
             over: false,
             differs: false,
+            left_until: Some(720),
             left: 0,
         }
     }
@@ -119,12 +124,24 @@ impl World {
             self.held.insert(*workload);
             return true;
         }
+        if plan.salvage.is_some() && self.seen.salvage.is_none() {
+            assert!(self.nobody_runs(), "somebody may write");
+            assert!(self.seen.builds.is_empty(), "it is built already");
+            self.seen.salvage = Some(Job::Runs);
+            return true;
+        }
+        if plan.stop_salvaging {
+            self.seen.salvage = None;
+            return true;
+        }
         if let Some(member) = plan
             .build
             .iter()
             .find(|m| !self.seen.builds.contains_key(*m))
         {
             assert!(self.nobody_runs(), "somebody may write");
+            let is_read = self.seen.survivor.is_none() || self.seen.recorded.salvaged.is_some();
+            assert!(is_read, "what is left is passed over");
             self.seen.builds.insert(member.clone(), Job::Runs);
             return true;
         }
@@ -202,17 +219,28 @@ impl World {
     fn built(&self, number: usize) -> Built {
         Built {
             claim_uid: format!("claim-{number}"),
-            revision: if self.differs && number == 1 {
-                701
-            } else {
-                700
-            },
+            revision: self.backed_up() + u64::from(self.differs && number == 1),
             cluster_id: "abcd".to_owned(),
             member_id: format!("{number:x}"),
         }
     }
 
+    /// How far the backup is.
+    fn backed_up(&self) -> u64 {
+        match self.seen.recorded.salvaged {
+            Some(Salvage::Until(revision)) => revision.max(700),
+            Some(Salvage::Aside(_)) | None => 700,
+        }
+    }
+
     fn goes(&mut self) {
+        if self.seen.salvage == Some(Job::Runs) {
+            let came = match self.left_until {
+                Some(revision) => Salvage::Until(revision),
+                None => Salvage::Aside("it is of another cluster".to_owned()),
+            };
+            self.seen.salvage = Some(Job::Done(came));
+        }
         for workload in ALL {
             let pods = self.seen.pods.entry(workload).or_default();
             match self.held.contains(&workload) {
@@ -278,7 +306,10 @@ impl World {
             }
             Event::Confirmed => self.seen.is_confirmed = true,
             Event::Late => self.seen.is_overdue = !is_end,
-            Event::JobCollected => drop(self.seen.builds.pop_first()),
+            Event::JobCollected => {
+                self.seen.builds.pop_first();
+                self.seen.salvage = None;
+            }
             // What is confirmed does not change, but that nothing is decided.
             Event::Decided(orphans) => {
                 let can = !self.seen.is_confirmed || self.seen.orphans == Orphans::Report;
@@ -288,6 +319,11 @@ impl World {
                 }
             }
             Event::Answers => self.answers(),
+            Event::SalvageFails => {
+                if self.seen.salvage == Some(Job::Runs) {
+                    self.seen.salvage = Some(Job::Failed("no node has room".to_owned()));
+                }
+            }
         }
         // An operator that died forgot what it did just now.
         self.seen.is_prepared &= matches!(event, Event::Acts);
@@ -317,6 +353,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         1 => prop_oneof![Just(Orphans::Keep), Just(Orphans::Report), Just(Orphans::Delete)]
             .prop_map(Event::Decided),
         2 => Just(Event::Answers),
+        1 => Just(Event::SalvageFails),
     ];
     proptest::collection::vec(event, 0..80)
 }
@@ -324,11 +361,14 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #[test]
     fn whatever_happens_it_serves_in_the_end_on_the_old_data_or_on_all_of_the_new(
-        events in events(), three in any::<bool>(), left in 0_u8..6, ccm in any::<bool>()
+        events in events(), three in any::<bool>(), left in 0_u8..6, ccm in any::<bool>(),
+        survivor in any::<bool>(), left_until in proptest::option::of(650_u64..750),
     ) {
         let mut world = World::new(if three { 3 } else { 1 });
         world.left = left;
         world.seen.is_told_apart = ccm;
+        world.left_until = left_until;
+        world.seen.survivor = survivor.then(|| "etcd-0".to_owned());
         events.into_iter().for_each(|event| world.happen(event));
         let phase = world.settle();
         prop_assert!(world.seen.serves && world.held.is_empty(), "{:?}", world);
@@ -341,12 +381,18 @@ proptest! {
                 prop_assert!(world.goes || !world.swept);
                 let must_go = seen.orphans == Orphans::Delete && seen.is_wanted && ccm;
                 prop_assert!(world.swept || !(must_go && seen.is_confirmed));
+                let came = match left_until {
+                    Some(revision) => Salvage::Until(revision),
+                    None => Salvage::Aside("it is of another cluster".to_owned()),
+                };
+                prop_assert_eq!(&seen.recorded.salvaged, &survivor.then_some(came));
                 let all = world.forgotten.len() == seen.members.len();
                 prop_assert_eq!(all, world.over);
             }
             Phase::GivenUp(_) => {
                 prop_assert!(world.over && !world.seen.recorded.is_switched);
                 prop_assert!(world.forgotten.is_empty() && world.seen.builds.is_empty());
+                prop_assert!(world.seen.salvage.is_none());
                 prop_assert!(world.seen.balancers.values().all(|mark| *mark == Mark::None));
             }
             other => prop_assert!(false, "{:?}", other),
@@ -354,11 +400,20 @@ proptest! {
     }
 
     #[test]
-    fn facts_alone_decide_and_a_plan_made_again_is_the_same(events in events()) {
+    fn facts_alone_decide_and_a_plan_made_again_is_the_same(
+        events in events(), survivor in any::<bool>(),
+    ) {
         let mut world = World::new(3);
+        world.seen.survivor = survivor.then(|| "etcd-0".to_owned());
         for event in events {
             world.happen(event);
             prop_assert_eq!(plan(&world.seen), plan(&world.seen.clone()));
+            // Once it is known what came of what is left, its Job is not asked again.
+            if world.seen.recorded.salvaged.is_some() && world.seen.recorded.given_up.is_none() {
+                let mut blind = world.seen.clone();
+                blind.salvage = None;
+                prop_assert_eq!(plan(&blind), plan(&world.seen));
+            }
             // Once members run on it nobody asks any more what was built, or whether it is wanted.
             if world.seen.recorded.is_switched && !world.seen.recorded.is_prepared {
                 let mut blind = world.seen.clone();
@@ -447,5 +502,24 @@ fn load_balancer_of_which_nobody_said_whether_it_is_known_is_waited_for_and_only
             assert!(plan.release.is_empty() && !plan.is_over);
             assert_eq!(plan.forget.is_empty(), can, "{orphans:?}");
         }
+    }
+}
+
+#[test]
+fn what_was_put_into_the_backup_is_in_what_is_built_or_nothing_runs_on_it() {
+    let mut world = World::new(1);
+    world.seen.survivor = Some("etcd-0".to_owned());
+    world.seen.recorded.is_quiet = true;
+    world.seen.recorded.salvaged = Some(Salvage::Until(720));
+    world.seen.pods.clear();
+    let short = Built {
+        revision: 719,
+        ..world.built(0)
+    };
+    for (built, is_run) in [(short, false), (world.built(0), true)] {
+        world.seen.builds = [("etcd-0".to_owned(), Job::Done(built))].into();
+        let plan = plan(&world.seen);
+        assert_eq!(plan.switch.is_some(), is_run, "{plan:?}");
+        assert_eq!(plan.record.given_up.is_some(), !is_run);
     }
 }

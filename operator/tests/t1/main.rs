@@ -26,6 +26,7 @@ mod etcd_restore;
 mod etcd_restore_into;
 mod etcd_sizes;
 mod etcd_space;
+mod etcd_survivor;
 mod etcd_volume_loss;
 mod faults;
 mod features;

@@ -1,5 +1,6 @@
 //! The Jobs of a restore in place: one for each member of etcd builds its data anew on the member's own volume, beside what
-//! is there, and one removes what was there before, once that is confirmed.
+//! is there, and one removes what was there before, once that is confirmed. Where the volume of one member is left, a Job
+//! before those reads it (`copy`, an etcd on the copy alone, `append`) and puts what it has beyond the backup there.
 //!
 //! Programs of etcd run from etcd's image and ours from our own, one container after the other:
 //!
@@ -38,6 +39,8 @@ use crate::validate::validated::Validated;
 
 /// The container that says what was built.
 pub const SEAL: &str = "seal";
+/// The container that says what came of a member whose volume is left.
+pub const APPEND: &str = "append";
 /// Where the program says it: the kubelet makes it a part of the pod's status.
 pub(super) const REPORT: &str = "/dev/termination-log";
 /// Folder for what is made on the way, with room for the database three times.
@@ -60,6 +63,12 @@ pub(super) const KEEP_SECONDS: i32 = 3600;
 #[must_use]
 pub fn build_name(restore: &str, member: &str) -> String {
     format!("restore-{}-{member}", short(restore))
+}
+
+/// Name of the Job that reads what is left of a member.
+#[must_use]
+pub fn salvage_name(restore: &str) -> String {
+    format!("restore-{}-survivor", short(restore))
 }
 
 /// Name of the Job that removes what a member had before.
@@ -164,6 +173,66 @@ pub fn build(
         spec,
         place.annotations,
     )
+}
+
+/// The Job that puts what is left of a member and is in no backup into the backup. It mounts the member's volume read-only.
+#[must_use]
+pub fn salvage(
+    v: &Validated,
+    target: &BackupTarget,
+    restore: &RestoreProgress,
+    member: &str,
+    settings: &Settings,
+) -> Object {
+    let mut place = Place::of(&target.spec, CREDENTIALS);
+    if target.spec.claim.is_some() {
+        place.volumes.push(claim(CLAIM, BACKUP));
+    }
+    let keys = place.mount(place::secret("keys", KEYS), "keys");
+    let name = salvage_name(&restore.uid);
+    let scratch = format!("--scratch={SCRATCH}");
+    let data = pod::mount(DATA_VOLUME, names::ETCD_DATA_DIR, true);
+    let copy = vec![
+        "copy".to_owned(),
+        format!("--survivor={}/data", names::ETCD_DATA_DIR),
+        scratch.clone(),
+    ];
+    let mut append = vec![APPEND.to_owned()];
+    append.extend(place.args.iter().cloned());
+    append.extend([
+        format!("--tenant={}", v.uid),
+        format!("--cluster={}", restore.cluster_id),
+        format!("--keys={keys}"),
+        format!("--writer={name}"),
+        format!("--kubernetes={}", v.version),
+        format!("--etcd={CLIENT}"),
+        format!("--report={REPORT}"),
+        scratch,
+    ]);
+    let mut mounts = vec![scratch_mount()];
+    mounts.extend(place.mounts.iter().cloned());
+    let volumes = [
+        claim(DATA_VOLUME, &names::volume_of(member)),
+        Volume {
+            name: SCRATCH_VOLUME.to_owned(),
+            empty_dir: Some(EmptyDirVolumeSource::default()),
+            ..Volume::default()
+        },
+    ];
+    let etcd = etcds(v, settings, "etcd", &["etcd"], serve_copy(), vec![scratch_mount()]);
+    let spec = PodSpec {
+        init_containers: Some(vec![
+            ours(v, settings, "copy", copy, vec![data, scratch_mount()]),
+            Container {
+                restart_policy: Some("Always".to_owned()),
+                ..etcd
+            },
+        ]),
+        containers: vec![ours(v, settings, APPEND, append, mounts)],
+        volumes: Some(volumes.into_iter().chain(place.volumes.clone()).collect()),
+        ..spec(v, None)
+    };
+    job(v, name, spec, place.annotations)
 }
 
 /// The Job that removes what a member had before, beside the member: its volume is on one node.
@@ -320,6 +389,17 @@ pub(super) fn serve() -> Vec<String> {
     args
 }
 
+/// As [`serve`], of a copy that a member is left in, without the others of its cluster. Never on what others may come back
+/// to: it forgets them.
+fn serve_copy() -> Vec<String> {
+    let mut args = serve();
+    if let Some(data) = args.first_mut() {
+        *data = format!("--data-dir={SCRATCH}/survivor");
+    }
+    args.push("--force-new-cluster".to_owned());
+    args
+}
+
 /// Another token for each restore, and so another cluster, which nobody takes for the one before.
 fn build_args(v: &Validated, restore: &RestoreProgress, number: i32) -> Vec<String> {
     let members: Vec<_> = (0..v.etcd.replicas)
@@ -414,6 +494,7 @@ mod tests {
             build_name(uid, "etcd-1"),
             build_name("1a1b2c3d-1111-4222-8333-444455556666", "etcd-0"),
             forget_name(uid, "etcd-0"),
+            salvage_name(uid),
         ];
         assert_eq!(names[0], "restore-0a1b2c3d11-etcd-0");
         assert!(names.iter().all(|name| name.len() <= 63));

@@ -17,7 +17,7 @@ use crate::controllers::tenant_backup::observe;
 use crate::controllers::tenant_backup::report::{self, Choice};
 use crate::controllers::tenant_cluster::observe::restore::balancers;
 use crate::restoring::Mark;
-use crate::restoring::begin::{awaits, cluster_id, moment, other, short, source};
+use crate::restoring::begin::{awaits, cluster_id, moment, other, source};
 
 /// The moment that is asked for where none is named.
 const LATEST: &str = "latest";

@@ -126,6 +126,16 @@ pub fn plan(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
     plan
 }
 
+/// That a member whose volume is left was of no use, as the end of a sentence.
+fn left_aside(facts: &RestoreProgress) -> String {
+    let salvaged = facts.salvaged.as_ref();
+    let why = salvaged.and_then(|salvaged| salvaged.aside.as_ref());
+    match (&facts.survivor, why) {
+        (Some(member), Some(why)) => format!("; what is left of {member} was not used: {why}"),
+        _ => String::new(),
+    }
+}
+
 /// What became of load balancers, where that was looked for.
 fn tell_orphans(restore: &Restore, observed: &Observed, plan: &mut Plan, now: Timestamp) {
     let (Some(cluster), Some(balancers)) = (&observed.cluster, &observed.balancers) else {
@@ -201,8 +211,9 @@ fn progress(
             true => "what members of etcd had before is being removed",
             false => kept,
         };
+        let message = format!("{message}{}", left_aside(facts));
         let again = restore.spec.confirmed.then_some(LATER);
-        return (True, Reason::Restored, message.to_owned(), again);
+        return (True, Reason::Restored, message, again);
     }
     let said = ready.filter(|ready| ready.reason == Reason::Restoring);
     let message = match said {

@@ -167,6 +167,19 @@ pub async fn ask_moment(address: SocketAddr, cluster: &str, moment: &str) -> Cho
     }
 }
 
+/// When the newest change in the backup of this etcd cluster came; none where that is not known.
+pub async fn ask_newest(address: SocketAddr, cluster: &str) -> Option<Timestamp> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Answer {
+        time_ms: u64,
+    }
+    let path = format!("/newest/{cluster}");
+    let (code, bytes) = request(address, Method::GET, &path).await.ok()?;
+    let answer: Answer = serde_json::from_slice(&bytes).ok()?;
+    code.is_success().then(|| to_the_second(answer.time_ms))?
+}
+
 /// An identity, as it is in the target.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Sealed {

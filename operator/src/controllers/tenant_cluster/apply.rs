@@ -412,6 +412,7 @@ async fn act(
         }
         Action::AskLeft { address } => left::ask(ctx, *address, observed).await,
         Action::AskVolumes { volumes } => losses::ask(ctx, volumes, observed).await,
+        Action::AskNewest { cluster } => losses::ask_newest(ctx, cluster, observed).await,
         Action::AskForRestore { restore } => {
             ctx.leadership.ensure().map_err(Error::Fence)?;
             let made = once::create(ctx, kinds::RESTORE, restore).await;

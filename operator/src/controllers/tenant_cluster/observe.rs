@@ -204,6 +204,7 @@ pub async fn observe(
         etcd_listing: None,
         etcd_steps: EtcdSteps::default(),
         etcd_volumes: BTreeMap::new(),
+        newest_backup: None,
         restores_asked,
         etcd_space: EtcdSpace::default(),
         etcd_glance,

@@ -85,6 +85,9 @@ pub struct Observed {
     /// PersistentVolumes that members had whose claims are gone, by UID of the claim, as far as they were asked for in this
     /// reconcile: known where it is there and that claim's still.
     pub etcd_volumes: BTreeMap<String, Known<()>>,
+    /// When the newest change in the backup came, as far as that was asked for in this reconcile; none in it where nobody
+    /// knows.
+    pub newest_backup: Option<Option<jiff::Timestamp>>,
     /// Names of Restores that somebody asked for and that are not over.
     pub restores_asked: BTreeSet<String>,
     /// What is known of the space in etcd beside what its members say.

@@ -173,9 +173,11 @@ impl RestorePods {
         let scratch = tempfile::tempdir()?;
         let log = scratch.path().join("log");
         std::fs::write(&log, "")?;
-        // Secrets are mounted by the first one.
+        // Secrets are mounted by the one that has the most.
         let mut first = template.clone();
-        if let Some(reader) = all("initContainers").first() {
+        let mounts = |container: &Value| container["volumeMounts"].as_array().map_or(0, Vec::len);
+        let of_pod = all("initContainers").into_iter().chain(all("containers"));
+        if let Some(reader) = of_pod.max_by_key(mounts) {
             first["spec"]["containers"] = json!([reader]);
         }
         let reads: Pod = serde_json::from_value(json!({

@@ -1,4 +1,4 @@
-//! Looks for PersistentVolumes whose claims are gone.
+//! Looks for PersistentVolumes whose claims are gone, and for how much a backup has.
 //!
 //! Invariant: nothing of a volume is changed; a volume that could not be looked for is unknown.
 
@@ -7,6 +7,8 @@ use kit_objects::kinds;
 use kit_objects::known::Known;
 
 use crate::context::Context;
+use crate::controllers::tenant_backup::observe::newest_pod;
+use crate::controllers::tenant_backup::report;
 use crate::controllers::tenant_cluster::observed::Observed;
 
 /// Looks for each of them, by the UID of the claim that it was bound to.
@@ -31,4 +33,17 @@ pub(super) async fn ask(ctx: &Context, volumes: &[(String, String)], observed: &
         };
         observed.etcd_volumes.insert(claim_uid.clone(), seen);
     }
+}
+
+/// Asks of when the newest change in the backup is. While that is not answered it is not known, and nothing waits for it.
+pub(super) async fn ask_newest(ctx: &Context, cluster: &str, observed: &mut Observed) {
+    let pod = newest_pod(ctx, &observed.tenant_namespace()).await;
+    let pod = pod.unwrap_or_else(|error| {
+        tracing::info!(%error, "the pod of the backup could not be read");
+        None
+    });
+    observed.newest_backup = Some(match pod.and_then(|(_, address)| address) {
+        Some(address) => report::ask_newest(address, cluster).await,
+        None => None,
+    });
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus, RestoreProgress};
+use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus, RestoreProgress, Salvaged};
 use api::{Reason, TenantCluster};
 use jiff::Timestamp;
 use kit_objects::known::Known;
@@ -21,7 +21,7 @@ use super::types::{Action, Part, Target};
 use crate::controllers::tenant_cluster::observed::restore::{Balancer, RestoreSeen};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
-use crate::restoring::{self, Built, Phase, Plan, Recorded, Workload, begin};
+use crate::restoring::{self, Built, Phase, Plan, Recorded, Salvage, Workload, begin};
 use crate::status::{Waiting, one_line};
 
 mod jobs;
@@ -62,6 +62,7 @@ pub(super) fn own(valid: &Validated, observed: &Observed, now: Timestamp) -> Opt
     }
     let Recorded {
         is_quiet,
+        salvaged,
         is_switched,
         is_prepared,
         given_up,
@@ -69,6 +70,7 @@ pub(super) fn own(valid: &Validated, observed: &Observed, now: Timestamp) -> Opt
     Some(Action::KeepRestore {
         restore: Some(RestoreProgress {
             quiet: is_quiet,
+            salvaged: salvaged.map(kept),
             switched: is_switched,
             prepared: is_prepared,
             given_up: given_up.map(|why| one_line(&why, 1000)),
@@ -78,9 +80,31 @@ pub(super) fn own(valid: &Validated, observed: &Observed, now: Timestamp) -> Opt
     })
 }
 
+/// What came of the member whose volume is left, as it is written.
+fn kept(salvaged: Salvage) -> Salvaged {
+    match salvaged {
+        Salvage::Until(revision) => Salvaged {
+            revision: i64::try_from(revision).ok(),
+            aside: None,
+        },
+        Salvage::Aside(why) => Salvaged {
+            revision: None,
+            aside: Some(one_line(&why, 1000)),
+        },
+    }
+}
+
 fn recorded(facts: &RestoreProgress) -> Recorded {
+    let salvaged = facts.salvaged.as_ref().map(|salvaged| {
+        let revision = salvaged.revision.and_then(|n| u64::try_from(n).ok());
+        match revision {
+            Some(revision) => Salvage::Until(revision),
+            None => Salvage::Aside(salvaged.aside.clone().unwrap_or_default()),
+        }
+    });
     Recorded {
         is_quiet: facts.quiet,
+        salvaged,
         is_switched: facts.switched,
         is_prepared: facts.prepared,
         given_up: facts.given_up.clone(),
@@ -139,7 +163,20 @@ fn of(
     let builds: BTreeMap<_, _> = members.iter().filter_map(builds).collect();
     let since: Option<Timestamp> = facts.since.parse().ok();
     let passed = since.and_then(|since| Duration::try_from(now.duration_since(since)).ok());
-    let most = if builds.is_empty() { STOPS } else { MOST };
+    let salvage = facts.survivor.as_ref().and_then(|_| {
+        let name = restore_jobs::salvage_name(&facts.uid);
+        match observed.objects.get(&job_key(observed, &name)) {
+            Some(job) => Some(jobs::salvaged(job, seen.of_job(&name), now)),
+            // What is on another one is not what is left of it.
+            None if survivor(valid, observed, facts) == Some(false) => {
+                let why = "its claim is not the one that it had: bind that to its volume";
+                Some(restoring::Job::Failed(why.to_owned()))
+            }
+            None => None,
+        }
+    });
+    let has_begun = salvage.is_some() || facts.salvaged.is_some() || !builds.is_empty();
+    let most = if has_begun { MOST } else { STOPS };
     let ns = valid.tenant_namespace.as_str();
     let ready = observed.number("StatefulSet", ns, names::ETCD, "/status/readyReplicas");
     let own = identity::identity(observed).and_then(|etcd| etcd.cluster_id.as_ref());
@@ -154,6 +191,8 @@ fn of(
         revision: u64::try_from(facts.revision).unwrap_or(u64::MAX),
         recorded: recorded(facts),
         is_wanted,
+        survivor: facts.survivor.clone(),
+        salvage,
         is_overdue: passed.is_some_and(|passed| passed > most),
         pods: seen.workloads(),
         is_told: identity::is_told(valid, observed),
@@ -170,6 +209,22 @@ fn of(
         forgets: members.iter().filter_map(forgets).collect(),
         builds,
         members,
+    }
+}
+
+/// Whether the member whose volume is left has the claim that is known to be its own; none where that could not be seen.
+fn survivor(valid: &Validated, observed: &Observed, facts: &RestoreProgress) -> Option<bool> {
+    let name = facts.survivor.as_ref()?;
+    // What was known of it goes with what is built in its place.
+    let known = identity::identity(observed)?.members.iter().find(|m| m.name == *name);
+    let ns = valid.tenant_namespace.as_str();
+    let claim = observed.find("PersistentVolumeClaim", ns, &names::volume_of(name));
+    match (known, claim) {
+        (_, Known::Unknown { .. }) => None,
+        (Some(known), Known::Known(live)) => {
+            Some(live["metadata"]["uid"] == known.volume_uid.as_str())
+        }
+        (None, _) | (_, Known::Absent) => Some(false),
     }
 }
 
@@ -202,7 +257,7 @@ pub(super) fn care(cluster: &TenantCluster, next: Option<&Plan>) -> Care {
     };
     match &next.phase {
         _ if next.held.contains(&Workload::Etcd) => Care::Held,
-        Phase::Stop(_) | Phase::Build | Phase::Prepare => Care::AsItIs,
+        Phase::Stop(_) | Phase::Salvage(_) | Phase::Build | Phase::Prepare => Care::AsItIs,
         Phase::Start | Phase::Settle | Phase::GivenUp(_) => Care::Whole,
     }
 }
@@ -224,10 +279,21 @@ pub(super) fn part(
         let wanted = claims
             .iter()
             .filter(|(number, _)| next.build.contains(&names::etcd_member(*number)));
+        // What came into the backup meanwhile is in what is built.
+        let salvaged = facts.salvaged.as_ref().and_then(|salvaged| salvaged.revision);
+        let of = RestoreProgress {
+            revision: facts.revision.max(salvaged.unwrap_or_default()),
+            ..facts.clone()
+        };
         let build = |(number, claim): &(i32, String)| {
-            restore_jobs::build(valid, target, facts, (*number, claim), settings)
+            restore_jobs::build(valid, target, &of, (*number, claim), settings)
         };
         part.create("jobs that build", observed, wanted.map(build).collect());
+        let is_its_own = survivor(valid, observed, facts) == Some(true);
+        let salvage = next.salvage.iter().filter(|_| is_its_own);
+        let salvage = salvage
+            .map(|member| restore_jobs::salvage(valid, target, facts, member, settings));
+        part.create("job that reads what is left", observed, salvage.collect());
     }
     let own = identity::identity(observed).and_then(|etcd| etcd.cluster_id.as_deref());
     if let Some(own) = own {
@@ -236,8 +302,11 @@ pub(super) fn part(
         let forget = |number| restore_jobs::forget(valid, facts, own, number, settings);
         part.create("jobs that remove", observed, wanted.map(forget).collect());
     }
-    let going = next.stop_building.iter().filter_map(|member| {
-        let key = job_key(observed, &restore_jobs::build_name(&facts.uid, member));
+    let builds = next.stop_building.iter();
+    let builds = builds.map(|member| restore_jobs::build_name(&facts.uid, member));
+    let salvage = next.stop_salvaging.then(|| restore_jobs::salvage_name(&facts.uid));
+    let going = builds.chain(salvage).filter_map(|name| {
+        let key = job_key(observed, &name);
         let live = observed.objects.get(&key)?;
         let is_going = !live["metadata"]["deletionTimestamp"].is_null();
         let uid = live["metadata"]["uid"].as_str().filter(|_| !is_going)?;
@@ -294,6 +363,9 @@ fn words(facts: &RestoreProgress, seen: &RestoreSeen, next: &Plan) -> Option<Str
             };
             format!("waits until the pods {what} are gone")
         }
+        Phase::Salvage(member) => format!(
+            "a Job puts what is left of {member} and is in no backup into the backup"
+        ),
         Phase::Build => format!(
             "Jobs build the data of revision {} or what came after it, beside that of today",
             facts.revision
@@ -310,7 +382,9 @@ fn words(facts: &RestoreProgress, seen: &RestoreSeen, next: &Plan) -> Option<Str
         Phase::Settle if !next.forget.is_empty() => {
             "what members of etcd had before is being removed".to_owned()
         }
-        Phase::GivenUp(_) if !next.stop_building.is_empty() => "Jobs that built end".to_owned(),
+        Phase::GivenUp(_) if !next.stop_building.is_empty() || next.stop_salvaging => {
+            "Jobs that built end".to_owned()
+        }
         Phase::Start | Phase::Settle | Phase::GivenUp(_) => return None,
     })
 }

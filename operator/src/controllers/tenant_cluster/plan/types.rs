@@ -262,6 +262,11 @@ pub enum Action {
         /// UIDs of the claims, and names of their PersistentVolumes.
         volumes: Vec<(String, String)>,
     },
+    /// Ask the process that backs up of when the newest change in the backup of this etcd cluster is.
+    AskNewest {
+        /// The etcd cluster, hexadecimal.
+        cluster: String,
+    },
     /// Ask for a Restore, unless there is one of that name.
     AskForRestore {
         /// The Restore.

@@ -70,6 +70,16 @@ fn others(world: &mut World, confirms: bool) {
             "over Leases of before"
         );
     }
+    let is_unread = |facts: &api::tenant_cluster::RestoreProgress| {
+        facts.survivor.is_some() && facts.salvaged.is_none()
+    };
+    let is_built = world.objects.keys().any(|key| {
+        key.kind == "Job" && key.name.starts_with("restore-") && !key.name.ends_with("-survivor")
+    });
+    assert!(
+        !is_built || !facts.as_ref().is_some_and(is_unread),
+        "what is left is passed over"
+    );
     world.tenant_up = runs("StatefulSet", "etcd") && runs("Deployment", "control-plane");
     world.play_jobs();
     let is_new = cluster_id(world).as_deref() == Some(NEW);
@@ -344,12 +354,65 @@ fn volumes_that_are_lost_are_made_anew_for_what_is_built_on_them() {
     assert_ne!(world.condition("Degraded").1, "VolumeLost");
 }
 
+/// Two of three are lost, and what is left of the third is to be read.
+fn left_of_three() -> World {
+    let mut world = backed_up(3);
+    for number in [0, 2] {
+        let claim = format!("data-etcd-{number}");
+        world
+            .objects
+            .remove(&Key::new("PersistentVolumeClaim", NS, &claim));
+    }
+    world.tenant_up = false;
+    world.settle();
+    assert_eq!(world.condition("Degraded").1, "QuorumLost");
+    let mut play = Play::new();
+    let spec = &mut play.restore.as_mut().unwrap().spec;
+    (spec.survivor, spec.at) = (Some("etcd-1".to_owned()), None);
+    world.restore = Some(play);
+    world
+}
+
+#[test]
+fn what_is_left_of_a_member_is_read_before_anything_is_built_wherever_the_operator_dies() {
+    let whole = left_of_three();
+    for budget in 0.. {
+        let mut world = whole.clone();
+        let died = go_on(&mut world, budget, true);
+        assert_eq!(cluster_id(&world).as_deref(), Some(NEW), "{budget}");
+        assert!(facts(&world).is_none() && all_run(&world), "{budget}");
+        assert_eq!(jobs(&world, "restore-"), 4, "{budget}");
+        let build = world.objects.iter().find(|(key, _)| key.name.ends_with("-etcd-0"));
+        let build = build.unwrap().1.to_string();
+        assert!(build.contains("--least-revision=720"), "{build}");
+        if !died {
+            break;
+        }
+    }
+}
+
+#[test]
+fn what_is_left_of_a_member_on_another_claim_is_not_taken_for_it_and_a_job_that_fails_says_nothing_of_it()
+ {
+    let mut world = left_of_three();
+    world.restore.as_mut().unwrap().failing = Some("survivor");
+    go_on(&mut world, usize::MAX, true);
+    assert!(facts(&world).is_none() && jobs(&world, "restore") == 0);
+    assert_eq!(cluster_id(&world).as_deref(), Some(OLD));
+
+    let mut world = left_of_three();
+    let claim = Key::new("PersistentVolumeClaim", NS, "data-etcd-1");
+    world.objects.remove(&claim);
+    go_on(&mut world, usize::MAX, true);
+    assert!(facts(&world).is_none() && jobs(&world, "restore") == 0);
+    assert_eq!(cluster_id(&world).as_deref(), Some(OLD));
+}
+
 #[test]
 fn programs_of_the_jobs_understand_what_they_are_told() {
     use clap::Parser as _;
     use etcd_agent::args::Args;
-    let mut world = backed_up(3);
-    world.restore = Some(Play::new());
+    let mut world = left_of_three();
     go_on(&mut world, usize::MAX, true);
     let mut commands = BTreeMap::new();
     for (key, job) in world.objects.iter().filter(|(key, _)| key.kind == "Job") {
@@ -371,5 +434,7 @@ fn programs_of_the_jobs_understand_what_they_are_told() {
         assert!(pod["serviceAccountName"].is_null());
     }
     let wanted = ["fetch", "forget", "replay", "seal"].map(|name| (name.to_owned(), 3));
-    assert_eq!(commands, BTreeMap::from(wanted));
+    let of_left = ["append", "copy"].map(|name| (name.to_owned(), 1));
+    let wanted: BTreeMap<_, _> = wanted.into_iter().chain(of_left).collect();
+    assert_eq!(commands, wanted);
 }

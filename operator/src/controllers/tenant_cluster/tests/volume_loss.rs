@@ -120,14 +120,18 @@ fn nothing_is_restored_where_people_decide_or_a_volume_may_be_there() {
         world
     };
     is_held(all_lost("Hold"), "onVolumeLoss is Hold");
+    is_held(
+        all_lost("Hold"),
+        "the newest change in the backup came at 2026-11-21T11:58:00Z",
+    );
     let mut world = all_lost("Restore");
     world.cluster.status.as_mut().unwrap().backup = None;
     is_held(world, "no full snapshot is known to be whole");
     // Two of three are gone, and one is left.
-    let mut world = backed_up(3, "Restore");
+    let mut world = backed_up(3, "Hold");
     lose(&mut world, 0);
     lose(&mut world, 2);
-    is_held(world, "PersistentVolume pv-1 of etcd-1 is left");
+    is_held(world, "create a Restore with spec.survivor: etcd-1");
     // The claims are gone, and a volume was kept.
     let mut world = all_lost("Restore");
     world.objects.insert(pv(2), json!({}));
@@ -153,6 +157,29 @@ fn nothing_is_restored_where_people_decide_or_a_volume_may_be_there() {
         world,
         "it is not known whether the volume of etcd-1 is gone",
     );
+}
+
+#[test]
+fn what_is_left_of_one_member_goes_first_where_the_others_are_gone_whichever_write_was_the_last() {
+    for cut in 0..6 {
+        let mut world = backed_up(3, "Restore");
+        lose(&mut world, 0);
+        lose(&mut world, 2);
+        world.reconcile(&mut cut.clone());
+        world.settle();
+        let made = restores(&world);
+        assert_eq!(made.len(), 1, "cut after {cut}");
+        let wanted = json!({ "clusterName": "demo", "survivor": "etcd-1" });
+        assert_eq!(made[0]["spec"], wanted);
+        let etcd = world.cluster.status.as_ref().unwrap().etcd.as_ref();
+        assert_eq!(etcd.unwrap().restored_for.len(), 2);
+        for (_, restore) in world.objects.iter_mut().filter(|(k, _)| k.kind == "Restore") {
+            restore["over"] = json!(true);
+        }
+        world.settle();
+        assert_eq!(restores(&world).len(), 1);
+        assert!(told(&world).contains("did not help"), "{}", told(&world));
+    }
 }
 
 #[test]

@@ -282,6 +282,7 @@ impl World {
             etcd_listing: None,
             etcd_steps: EtcdSteps::default(),
             etcd_volumes: BTreeMap::new(),
+        newest_backup: None,
             restores_asked: self.asks_for_restores(),
             etcd_space: EtcdSpace::default(),
             etcd_glance: self.glance,
@@ -418,6 +419,9 @@ impl World {
                     (uid.clone(), seen)
                 };
                 observed.etcd_volumes.extend(volumes.iter().map(seen));
+            }
+            Action::AskNewest { .. } => {
+                observed.newest_backup = Some("2026-11-21T11:58:00Z".parse().ok());
             }
             Action::AskForRestore { restore } => {
                 if !self.spend(budget) {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use api::names::ANNOTATION_LOST_ETCD;
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
-use api::{Reason, TenantCluster};
+use api::Reason;
 use kit_objects::known::Known;
 use kit_objects::object::Object;
 use kube::ResourceExt as _;
@@ -57,11 +57,17 @@ pub(super) fn loss(observed: &Observed, member: &EtcdMemberStatus) -> Option<Los
 }
 
 /// What is known of a backup that could bring data back. It does not change while etcd is gone.
-fn backed_up(cluster: &TenantCluster) -> String {
-    let backup = cluster.status.as_ref().and_then(|s| s.backup.as_ref());
+fn backed_up(observed: &Observed) -> String {
+    let status = observed.cluster.status.as_ref();
+    let backup = status.and_then(|status| status.backup.as_ref());
+    // Its time, and not its age: that would be another message each time.
+    let newest = match observed.newest_backup {
+        Some(Some(at)) => format!(", the newest change in the backup came at {at}"),
+        Some(None) | None => String::new(),
+    };
     match backup.and_then(|backup| backup.verified.as_ref()) {
         Some(at) => format!(
-            "; the newest full snapshot that was found whole is of {at}, and a Restore with dryRun says what \
+            "; the newest full snapshot that was found whole is of {at}{newest}, and a Restore with dryRun says what \
              else there is"
         ),
         None => String::new(),
@@ -83,8 +89,14 @@ pub(super) fn next(observed: &Observed) -> Option<Action> {
     if !to_ask.is_empty() {
         return Some(Action::AskVolumes { volumes: to_ask });
     }
-    let Decision::Restore { lost } = decide(&alone) else {
-        return None;
+    let (lost, survivor) = match decide(&alone) {
+        Decision::Restore { lost, survivor } => (lost, survivor),
+        // People want to know what they would lose.
+        Decision::Hold(_) if observed.newest_backup.is_none() => {
+            let cluster = identity(observed)?.cluster_id.clone()?;
+            return Some(Action::AskNewest { cluster });
+        }
+        _ => return None,
     };
     if facts.is_restoring {
         return Some(Action::KeepEtcd(EtcdStatus {
@@ -92,18 +104,21 @@ pub(super) fn next(observed: &Observed) -> Option<Action> {
             ..identity(observed)?.clone()
         }));
     }
-    let restore = Box::new(restore(observed, &lost)?);
+    let restore = Box::new(restore(observed, &lost, survivor.as_deref())?);
     Some(Action::AskForRestore { restore })
 }
 
-/// Whether the Restore that is made for the loss of all of them is there, none is begun, and that is not written down.
+/// Whether the Restore that is made for a loss is there, none is begun, and that is not written down.
 fn is_ours(observed: &Observed, facts: &Facts) -> bool {
-    let all: BTreeSet<_> = facts.members.iter().map(|m| m.volume_uid.clone()).collect();
-    let name = restore_name(observed, &all);
-    let is_asked = name.is_some_and(|name| observed.restores_asked.contains(&name));
+    // Which of them are lost is looked at by whoever goes on: it is called after one of those.
+    let mut each = facts.members.iter().map(|m| &m.volume_uid);
+    let is_asked = each.any(|uid| {
+        let name = name_of(observed, uid);
+        observed.restores_asked.contains(&name) && !facts.restored_for.contains(uid)
+    });
     let status = observed.cluster.status.as_ref();
     let is_begun = status.is_some_and(|status| status.restore.is_some());
-    is_asked && !is_begun && !all.is_subset(&facts.restored_for)
+    is_asked && !is_begun
 }
 
 /// None where nothing is known of etcd, or nobody backs it up.
@@ -140,7 +155,7 @@ fn volume(observed: &Observed, member: &EtcdMemberStatus) -> Volume {
             Volume::There
         }
         Known::Known(_) | Known::Absent => match observed.etcd_volumes.get(&member.volume_uid) {
-            Some(Known::Known(())) => Volume::There,
+            Some(Known::Known(())) => Volume::Unclaimed,
             Some(Known::Absent) => Volume::Gone,
             Some(Known::Unknown { .. }) | None => Volume::Unknown,
         },
@@ -172,15 +187,26 @@ fn to_ask(observed: &Observed, facts: &Facts) -> Vec<(String, String)> {
 
 /// It says which loss it is for: the same one is asked for once, whoever forgot it.
 fn restore_name(observed: &Observed, lost: &BTreeSet<String>) -> Option<String> {
-    let first = lost.first()?;
-    Some(format!("{}-lost-{first}", observed.cluster.name_any()))
+    Some(name_of(observed, lost.first()?))
 }
 
-/// The Restore of the newest moment.
-fn restore(observed: &Observed, lost: &BTreeSet<String>) -> Option<Object> {
+fn name_of(observed: &Observed, volume_uid: &str) -> String {
+    format!("{}-lost-{volume_uid}", observed.cluster.name_any())
+}
+
+/// The Restore of the newest moment, after what the member has whose volume is left.
+fn restore(
+    observed: &Observed,
+    lost: &BTreeSet<String>,
+    survivor: Option<&str>,
+) -> Option<Object> {
     let cluster = &observed.cluster;
     let name = cluster.name_any();
     let etcd = identity(observed)?.cluster_id.as_ref()?;
+    let mut spec = json!({ "clusterName": name });
+    if let Some(survivor) = survivor {
+        spec["survivor"] = json!(survivor);
+    }
     Some(Object::from_value(json!({
         "apiVersion": "covey.dev/v1alpha1",
         "kind": "Restore",
@@ -193,7 +219,7 @@ fn restore(observed: &Observed, lost: &BTreeSet<String>) -> Option<Object> {
                 "uid": cluster.uid(),
             }],
         },
-        "spec": { "clusterName": name },
+        "spec": spec,
     })))
 }
 
@@ -230,11 +256,20 @@ fn follows(observed: &Observed) -> String {
             volumes(&names)
         ),
         Decision::Hold(Why::NotAsked) => {
-            "; nothing is restored by itself (spec.backup.onVolumeLoss is Hold)".to_owned()
+            let is_left = |m: &&Member| [Volume::There, Volume::Unclaimed].contains(&m.volume);
+            let left: Vec<_> = facts.members.iter().filter(is_left).map(|m| m.name.clone()).collect();
+            match left.first() {
+                None => "; nothing is restored by itself (spec.backup.onVolumeLoss is Hold)".to_owned(),
+                Some(first) => format!(
+                    "; nothing is restored by itself (spec.backup.onVolumeLoss is Hold), and {} is left and may have what \
+                     no backup has: create a Restore with spec.survivor: {first}, once a claim of its name is bound to it",
+                    volumes(&left)
+                ),
+            }
         }
         Decision::Hold(Why::SomeAreLeft(names)) => format!(
-            "; {} is left and may have what no backup has, so nothing is restored by itself: bind a claim to it, or \
-             create a Restore",
+            "; {} is left and may have what no backup has, so nothing is restored by itself: bind a claim of its name to \
+             it, or create a Restore",
             volumes(&names)
         ),
         Decision::Hold(Why::NoBackup) => {
@@ -245,7 +280,12 @@ fn follows(observed: &Observed) -> String {
              Restore"
                 .to_owned()
         }
-        Decision::Restore { .. } => "; the newest moment of the backup is restored".to_owned(),
+        Decision::Restore { survivor: None, .. } => {
+            "; the newest moment of the backup is restored".to_owned()
+        }
+        Decision::Restore { survivor: Some(member), .. } => format!(
+            "; what {member} has beyond the backup is put there, and then the newest moment is restored"
+        ),
     }
 }
 
@@ -291,7 +331,7 @@ pub(super) fn told(valid: &Validated, observed: &Observed, lost: &[Loss]) -> Opt
             valid.tenant_namespace,
             match reason {
                 Reason::MemberLost => String::new(),
-                _ => format!("{}{}", backed_up(&observed.cluster), follows(observed)),
+                _ => format!("{}{}", backed_up(observed), follows(observed)),
             }
         ),
     })

@@ -5,9 +5,9 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
-use tenant_cp::backup::restore_jobs::SEAL;
+use tenant_cp::backup::restore_jobs::{APPEND, SEAL};
 
-use crate::restoring::{Built, Job};
+use crate::restoring::{Built, Job, Salvage};
 
 /// What the last container of a pod reports.
 #[derive(Debug, Deserialize)]
@@ -27,6 +27,13 @@ struct Ids {
     member: String,
 }
 
+/// What the last container reports of a pod that reads what is left of a member.
+#[derive(Debug, Deserialize)]
+struct Left {
+    revision: Option<u64>,
+    aside: Option<String>,
+}
+
 /// How long a pod may have no node: nothing serves meanwhile, and what it needs is on two nodes perhaps.
 const HOMELESS: SignedDuration = SignedDuration::from_mins(5);
 
@@ -36,12 +43,30 @@ pub(super) fn built<'a>(
     pods: impl Iterator<Item = &'a Value>,
     now: Timestamp,
 ) -> Job<Built> {
+    done(job, pods, now, report)
+}
+
+/// Of one that reads what is left of a member.
+pub(super) fn salvaged<'a>(
+    job: &Value,
+    pods: impl Iterator<Item = &'a Value>,
+    now: Timestamp,
+) -> Job<Salvage> {
+    done(job, pods, now, left)
+}
+
+fn done<'a, T>(
+    job: &Value,
+    pods: impl Iterator<Item = &'a Value>,
+    now: Timestamp,
+    read: impl Fn(&Value) -> Option<T>,
+) -> Job<T> {
     let pods: Vec<_> = pods.collect();
     match condition(job) {
         Some(("Complete", _)) => {
-            let mut reports = pods.iter().filter_map(|pod| report(pod));
+            let mut reports = pods.iter().filter_map(|pod| read(pod));
             match reports.next() {
-                Some(built) => Job::Done(built),
+                Some(said) => Job::Done(said),
                 None => Job::Failed("its pod is gone, so nobody knows what was built".to_owned()),
             }
         }
@@ -91,16 +116,28 @@ fn containers(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
     })
 }
 
+/// What a container said that ended well.
+fn said<'a>(pod: &'a Value, container: &str) -> Option<&'a str> {
+    let (_, ended) = containers(pod).find(|(name, _)| *name == container)?;
+    let message = ended["message"].as_str();
+    message.filter(|_| ended["exitCode"] == 0).map(str::trim)
+}
+
+fn left(pod: &Value) -> Option<Salvage> {
+    let left: Left = serde_json::from_str(said(pod, APPEND)?).ok()?;
+    match (left.revision, left.aside) {
+        (Some(revision), None) => Some(Salvage::Until(revision)),
+        (None, Some(why)) => Some(Salvage::Aside(why)),
+        _ => None,
+    }
+}
+
 fn report(pod: &Value) -> Option<Built> {
-    let (_, ended) = containers(pod).find(|(name, _)| *name == SEAL)?;
-    let message = ended["message"]
-        .as_str()
-        .filter(|_| ended["exitCode"] == 0)?;
     let Report {
         claim_uid,
         revision,
         data,
-    } = serde_json::from_str(message.trim()).ok()?;
+    } = serde_json::from_str(said(pod, SEAL)?).ok()?;
     Some(Built {
         claim_uid,
         revision,
@@ -165,6 +202,22 @@ mod tests {
         assert_eq!(built(&json!({}), &pods), Job::Runs);
         for pods in [Vec::new(), vec![pod("a", "seal", 0, "{}")]] {
             assert!(matches!(built(&job("Complete"), &pods), Job::Failed(_)));
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_what_the_last_container_says_and_silence_is_no_word_of_it() {
+        let came = |said: &str| {
+            let pods = [pod("a", "append", 0, said)];
+            salvaged(&job("Complete"), pods.iter(), Timestamp::UNIX_EPOCH)
+        };
+        let until = came(r#"{"revision":1520,"deltas":3}"#);
+        assert_eq!(until, Job::Done(Salvage::Until(1520)));
+        let aside = came(r#"{"aside":"it cannot be copied"}"#);
+        let why = "it cannot be copied".to_owned();
+        assert_eq!(aside, Job::Done(Salvage::Aside(why)));
+        for none in ["", "{}", r#"{"revision":7,"aside":"x"}"#] {
+            assert!(matches!(came(none), Job::Failed(_)), "{none}");
         }
     }
 

@@ -170,14 +170,19 @@ impl World {
 
 fn pod_of(job: &str, live: &Value) -> Value {
     let number = job.rsplit('-').next().unwrap();
-    let said = json!({ "claimUID": format!("uid-of-data-etcd-{number}"), "name": "x", "revision": 700,
+    let is_survivor = job.ends_with("-survivor");
+    let built = json!({ "claimUID": format!("uid-of-data-etcd-{number}"), "name": "x", "revision": 720,
         "data": { "clusterID": NEW, "memberID": format!("6{number}") } });
+    let said = match is_survivor {
+        true => json!({ "revision": 720, "deltas": 2 }),
+        false => built,
+    };
     let is_done = live["status"]["conditions"][0]["type"] == "Complete";
     let ended = json!({ "terminated": { "exitCode": 0, "message": said.to_string() } });
     json!({
         "metadata": { "name": format!("{job}-x"), "labels": {
             LABEL_COMPONENT: "etcd-restore", "batch.kubernetes.io/job-name": job } },
-        "status": { "containerStatuses": [{ "name": "seal",
+        "status": { "containerStatuses": [{ "name": if is_survivor { "append" } else { "seal" },
             "state": if is_done { ended } else { json!({}) } }] },
     })
 }
