@@ -402,7 +402,7 @@ fn what_is_left_of_a_member_on_another_claim_is_not_taken_for_it_and_a_job_that_
 
     let mut world = left_of_three();
     let claim = Key::new("PersistentVolumeClaim", NS, "data-etcd-1");
-    world.objects.remove(&claim);
+    world.objects.get_mut(&claim).unwrap()["metadata"]["uid"] = json!("another");
     go_on(&mut world, usize::MAX, true);
     assert!(facts(&world).is_none() && jobs(&world, "restore") == 0);
     assert_eq!(cluster_id(&world).as_deref(), Some(OLD));
