@@ -12,11 +12,11 @@ const SAME: &str = "self.clusterName == oldSelf.clusterName && self.dryRun == ol
     && has(self.at) == has(oldSelf.at) && (!has(self.at) || self.at == oldSelf.at) \
     && has(self.from) == has(oldSelf.from) && (!has(self.from) || self.from == oldSelf.from) \
     && has(self.survivor) == has(oldSelf.survivor) && (!has(self.survivor) || self.survivor == oldSelf.survivor)";
-const SAME_FORM: &str =
-    "a Restore cannot change but for confirmed and orphans: make another one";
+const SAME_FORM: &str = "a Restore cannot change but for confirmed and orphans: make another one";
 const STAYS: &str = "self.confirmed || !oldSelf.confirmed";
 const STAYS_FORM: &str = "confirmed cannot be taken back: the data of before may have been removed";
-const DECIDED: &str = "!oldSelf.confirmed || oldSelf.orphans == self.orphans || oldSelf.orphans == 'Report'";
+const DECIDED: &str =
+    "!oldSelf.confirmed || oldSelf.orphans == self.orphans || oldSelf.orphans == 'Report'";
 const DECIDED_FORM: &str = "orphans was decided and confirmed, so it cannot change any more: delete what is too much \
     with kubectl in the tenant namespace";
 const DRY: &str = "!(self.dryRun && self.confirmed)";

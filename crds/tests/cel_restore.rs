@@ -120,7 +120,11 @@ fn one_moment_or_the_newest_is_let_in() {
     let decided = restore(&json!({"confirmed": true, "orphans": "Delete"}));
     let keeps = restore(&json!({"orphans": "Keep"}));
     for before in [&new, &keeps, &confirmed] {
-        assert_eq!(refusals(&schema, Some(before), &decided), [""; 0], "{before}");
+        assert_eq!(
+            refusals(&schema, Some(before), &decided),
+            [""; 0],
+            "{before}"
+        );
     }
     let spec = &schema["properties"]["spec"];
     assert_eq!(spec["properties"]["orphans"]["default"], "Report");

@@ -100,7 +100,11 @@ fn framed(record: &Record) -> Vec<u8> {
     let padding = record.len().next_multiple_of(8) - record.len();
     let length = u64::try_from(record.len()).unwrap_or(u64::MAX);
     let padded = u64::try_from(padding).unwrap_or_default();
-    let mark = if padding > 0 { (0x80 | padded) << 56 } else { 0 };
+    let mark = if padding > 0 {
+        (0x80 | padded) << 56
+    } else {
+        0
+    };
     let mut all = (length | mark).to_le_bytes().to_vec();
     all.extend(record);
     all.resize(all.len() + padding, 0);
@@ -214,7 +218,10 @@ mod tests {
             }
         }
         let cut = &log.bytes[..log.bytes.len() - 9];
-        assert_eq!(agreed(cut).unwrap().unwrap().at, u64::try_from(end).unwrap());
+        assert_eq!(
+            agreed(cut).unwrap().unwrap().at,
+            u64::try_from(end).unwrap()
+        );
         assert!(agreed(&[0; 64]).is_err() && agreed(&[]).is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! A tenant cluster that is brought back, with crashes, failures and pods that take their time.
 //!
-//! Invariant: the world here ends with an assertion where something would have been lost.
+//! Invariant: the world here ends with an assertion where something would have been lost. Long because that world and all
+//! that happens in it are read together.
 
 use proptest::prelude::*;
 
@@ -69,7 +70,9 @@ impl World {
             pods: ALL.map(|workload| (workload, 2)).into(),
             serves: true,
             is_wanted: true,
-            balancers: [LATE, KNOWN].map(|name| (name.to_owned(), Mark::None)).into(),
+            balancers: [LATE, KNOWN]
+                .map(|name| (name.to_owned(), Mark::None))
+                .into(),
             is_told_apart: true,
             ..Observed::default()
         };
@@ -164,7 +167,11 @@ impl World {
                 let is_decided = self.seen.orphans == Orphans::Delete && self.seen.is_wanted;
                 assert!(is_decided, "nobody decided that it goes");
             } else if self.seen.orphans != Orphans::Delete {
-                assert_eq!(self.seen.balancers[name], Mark::Known, "unknown is not known");
+                assert_eq!(
+                    self.seen.balancers[name],
+                    Mark::Known,
+                    "unknown is not known"
+                );
             }
             self.seen.balancers.insert(name.clone(), Mark::None);
             return true;

@@ -347,7 +347,13 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
     let uid = restores.get("back").await?.uid();
     ensure!(uid.is_some() && mark().await? == uid, "it is swept");
     // Nobody runs who could say whether the tenant cluster knows it.
-    told(&site, "back", "Orphans", ("Unknown", Reason::OrphansUnknown)).await?;
+    told(
+        &site,
+        "back",
+        "Orphans",
+        ("Unknown", Reason::OrphansUnknown),
+    )
+    .await?;
     operator.settle(&site, "demo").await?;
 
     let confirm = Patch::Merge(json!({ "spec": { "confirmed": true, "orphans": "Delete" } }));

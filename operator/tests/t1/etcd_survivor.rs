@@ -112,7 +112,9 @@ async fn what_one_volume_of_three_has_goes_into_the_backup_and_no_acknowledged_w
     let progress = clusters.get("demo").await?.status.and_then(|s| s.restore);
     let salvaged = progress.and_then(|progress| progress.salvaged);
     ensure!(
-        salvaged.as_ref().is_some_and(|salvaged| salvaged.aside.is_none()),
+        salvaged
+            .as_ref()
+            .is_some_and(|salvaged| salvaged.aside.is_none()),
         "{salvaged:?}"
     );
     for client in &clients {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::{Restore, TenantCluster};
+use api::{Reason, Restore, TenantCluster};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
@@ -66,14 +66,24 @@ async fn newest_moment_of_the_backup_takes_the_place_of_volumes_that_are_all_gon
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(site.admin.clone(), &ns);
     let pods: Api<Pod> = Api::namespaced(site.admin.clone(), &ns);
     let restores: Api<Restore> = Api::namespaced(site.admin.clone(), &site.users);
+    // All at once: of one that is left what it has would go first (`etcd_survivor`).
+    site.change("demo", &json!({ "spec": { "paused": true } }))
+        .await?;
+    let is_paused = |cluster: &TenantCluster| {
+        let mut conditions = cluster.status.iter().flat_map(|s| &s.conditions);
+        conditions.any(|condition| condition.reason == Reason::Paused)
+    };
+    wait_for(&clusters, "demo", |c| c.is_some_and(is_paused), PATIENCE).await?;
     for seat in 0..MEMBERS {
-        let asked = restores.list(&ListParams::default()).await?.items;
-        ensure!(asked.is_empty(), "{seat} of three are gone: {asked:?}");
         let claim = format!("data-etcd-{seat}");
         claims.delete(&claim, &DeleteParams::default()).await?;
         let now = DeleteParams::default().grace_period(0);
         pods.delete(&format!("etcd-{seat}"), &now).await?;
     }
+    let asked = restores.list(&ListParams::default()).await?.items;
+    ensure!(asked.is_empty(), "{asked:?}");
+    site.change("demo", &json!({ "spec": { "paused": false } }))
+        .await?;
     let lost = before.members.iter().map(|member| &member.volume_uid);
     let name = format!("demo-lost-{}", lost.min().context("there are members")?);
     let is_there = |restore: Option<&Restore>| restore.is_some();

@@ -14,7 +14,8 @@
 //! | `seal` | ours | notes that it is whole |
 //!
 //! Invariant: all members are made with the same moment, token, peers and raise, and what differs is their name alone.
-//! No pod has a token, a way to etcd, or a key but the tenant cluster's data key.
+//! No pod has a token, a way to etcd, or a key but the tenant cluster's data key. Long because the Jobs share their
+//! containers and volumes.
 
 use std::collections::BTreeMap;
 
@@ -219,7 +220,14 @@ pub fn salvage(
             ..Volume::default()
         },
     ];
-    let etcd = etcds(v, settings, "etcd", &["etcd"], serve_copy(), vec![scratch_mount()]);
+    let etcd = etcds(
+        v,
+        settings,
+        "etcd",
+        &["etcd"],
+        serve_copy(),
+        vec![scratch_mount()],
+    );
     let spec = PodSpec {
         init_containers: Some(vec![
             ours(v, settings, "copy", copy, vec![data, scratch_mount()]),

@@ -206,7 +206,8 @@ async fn append(world: &World, survivor: &Path, cluster: u64) -> Result<Appended
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_survived_is_put_into_the_backup_as_deltas_and_a_restore_has_all_of_it() -> Result<()> {
+async fn what_survived_is_put_into_the_backup_as_deltas_and_a_restore_has_all_of_it() -> Result<()>
+{
     let Some((mut world, mut others)) = three().await? else {
         return Ok(());
     };
@@ -233,7 +234,10 @@ async fn what_survived_is_put_into_the_backup_as_deltas_and_a_restore_has_all_of
     // One that lags has nothing that the backup lacks.
     let had = objects(&world.folder);
     let lags = append(&world, &second, cluster).await?;
-    ensure!(matches!(lags, Appended::Until { deltas: 0, .. }), "{lags:?}");
+    ensure!(
+        matches!(lags, Appended::Until { deltas: 0, .. }),
+        "{lags:?}"
+    );
     // One of another cluster is left aside, and nothing of it is written.
     let foreign = append(&world, &first, cluster + 1).await?;
     ensure!(matches!(&foreign, Appended::Aside(why) if why.contains("is of etcd cluster")));
@@ -246,11 +250,21 @@ async fn what_survived_is_put_into_the_backup_as_deltas_and_a_restore_has_all_of
     ensure!(revision == newest && deltas > 0, "{revision} {deltas}");
     // Again, as a pod does that is started anew: nothing is written twice.
     let again = append(&world, &first, cluster).await?;
-    ensure!(again == Appended::Until { revision, deltas: 0 }, "{again:?}");
+    ensure!(
+        again
+            == Appended::Until {
+                revision,
+                deltas: 0
+            },
+        "{again:?}"
+    );
     let now = (listing(&first), listing(&second));
     ensure!(now == before, "what survived was changed");
     let (restored, has, member) = world.restore(&*store, At::Latest, "appended").await?;
-    ensure!(restored == newest && has == world.history[&newest], "{restored}: something is lost");
+    ensure!(
+        restored == newest && has == world.history[&newest],
+        "{restored}: something is lost"
+    );
     member.stop().await?;
 
     // What is no data is said, and is no failure.
@@ -259,7 +273,10 @@ async fn what_survived_is_put_into_the_backup_as_deltas_and_a_restore_has_all_of
         format!("--survivor={}", world.site.volume("nothing").display()),
         format!("--scratch={}", world.site.volume("nowhere").display()),
     ])?;
-    ensure!(code == 0 && said.contains("cannot be copied"), "{code}: {said}");
+    ensure!(
+        code == 0 && said.contains("cannot be copied"),
+        "{code}: {said}"
+    );
     Ok(())
 }
 

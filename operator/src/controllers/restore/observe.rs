@@ -102,7 +102,9 @@ async fn kept(
         what: "load balancers of the tenant namespace",
         source: unread.source,
     })?;
-    let each = found.into_values().map(|balancer| (balancer.mark, balancer.told));
+    let each = found
+        .into_values()
+        .map(|balancer| (balancer.mark, balancer.told));
     Ok(Some(each.collect()))
 }
 

@@ -59,9 +59,7 @@ pub fn said(restore: &Restore, cluster: &TenantCluster, balancers: &[(Mark, Orph
             );
             (Unknown, Reason::LookingForOrphans, message)
         }
-        Orphans::Keep | Orphans::Report if found == 0 => {
-            (False, Reason::NoOrphans, String::new())
-        }
+        Orphans::Keep | Orphans::Report if found == 0 => (False, Reason::NoOrphans, String::new()),
         Orphans::Keep => {
             let message =
                 format!("{found} load balancers that the tenant cluster does not know are kept");

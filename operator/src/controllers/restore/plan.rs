@@ -18,8 +18,8 @@ use kube::ResourceExt;
 use super::into::Into;
 use super::orphans;
 use crate::controllers::tenant_backup::report::{self, Choice, Report};
-use crate::restoring::{MARGIN, Mark};
 use crate::restoring::begin::{self, awaits, cluster_id, ended, moment, other, short, source};
+use crate::restoring::{MARGIN, Mark};
 use crate::status::one_line;
 
 /// How soon it is asked again while the backup is read.

@@ -4,6 +4,7 @@
 //! another resource version or UID, a slice of mixed families, another class, families that it does not
 //! have or that cannot go ([`families`]); it fills in defaults, and a webhook that changes what is written
 //! always wins. Slices of more endpoints than the program puts in one, or of one address twice, are bugs.
+//! Long because every action of a plan is carried out in one place.
 
 pub(super) mod families;
 

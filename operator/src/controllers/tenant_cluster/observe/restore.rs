@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use api::names::{
     ANNOTATION_KEPT_FOR_RESTORE, ANNOTATION_MADE_FOR, ANNOTATION_MADE_FOR_NAMESPACE,
-    ANNOTATION_ORPHAN, COMPONENT_LOAD_BALANCER, COMPONENT_WORKER, LABEL_COMPONENT, LABEL_TENANT_UID,
-    is_orphan,
+    ANNOTATION_ORPHAN, COMPONENT_LOAD_BALANCER, COMPONENT_WORKER, LABEL_COMPONENT,
+    LABEL_TENANT_UID, is_orphan,
 };
 use api::restore::Orphan;
 use api::{BackupTarget, Restore, TenantCluster};
@@ -153,7 +153,8 @@ fn balancer(name: &str, service: &Value, restore: &str) -> Option<Balancer> {
         told: Orphan {
             kind: kinds::SERVICE.kind.to_owned(),
             name: name.to_owned(),
-            made_for: made_for.map(|(namespace, name)| one_line(&format!("{namespace}/{name}"), 320)),
+            made_for: made_for
+                .map(|(namespace, name)| one_line(&format!("{namespace}/{name}"), 320)),
             addresses: addresses.take(ADDRESSES).collect(),
         },
     })

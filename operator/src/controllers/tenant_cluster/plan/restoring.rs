@@ -204,7 +204,9 @@ fn of(
         is_confirmed: restore.is_none_or(|restore| restore.spec.confirmed) || !is_wanted,
         is_said: restore.is_none_or(|restore| begin::ended(restore).is_some()) || !is_wanted,
         balancers: seen.balancers.iter().map(marked).collect(),
-        orphans: restore.map(|restore| restore.spec.orphans).unwrap_or_default(),
+        orphans: restore
+            .map(|restore| restore.spec.orphans)
+            .unwrap_or_default(),
         is_told_apart: observed.cluster.spec.addons.cloud_controller.enabled,
         forgets: members.iter().filter_map(forgets).collect(),
         builds,
@@ -216,7 +218,10 @@ fn of(
 fn survivor(valid: &Validated, observed: &Observed, facts: &RestoreProgress) -> Option<bool> {
     let name = facts.survivor.as_ref()?;
     // What was known of it goes with what is built in its place.
-    let known = identity::identity(observed)?.members.iter().find(|m| m.name == *name);
+    let known = identity::identity(observed)?
+        .members
+        .iter()
+        .find(|m| m.name == *name);
     let ns = valid.tenant_namespace.as_str();
     let claim = observed.find("PersistentVolumeClaim", ns, &names::volume_of(name));
     match (known, claim) {
@@ -280,7 +285,10 @@ pub(super) fn part(
             .iter()
             .filter(|(number, _)| next.build.contains(&names::etcd_member(*number)));
         // What came into the backup meanwhile is in what is built.
-        let salvaged = facts.salvaged.as_ref().and_then(|salvaged| salvaged.revision);
+        let salvaged = facts
+            .salvaged
+            .as_ref()
+            .and_then(|salvaged| salvaged.revision);
         let of = RestoreProgress {
             revision: facts.revision.max(salvaged.unwrap_or_default()),
             ..facts.clone()
@@ -291,8 +299,8 @@ pub(super) fn part(
         part.create("jobs that build", observed, wanted.map(build).collect());
         let is_its_own = survivor(valid, observed, facts) == Some(true);
         let salvage = next.salvage.iter().filter(|_| is_its_own);
-        let salvage = salvage
-            .map(|member| restore_jobs::salvage(valid, target, facts, member, settings));
+        let salvage =
+            salvage.map(|member| restore_jobs::salvage(valid, target, facts, member, settings));
         part.create("job that reads what is left", observed, salvage.collect());
     }
     let own = identity::identity(observed).and_then(|etcd| etcd.cluster_id.as_deref());
@@ -304,7 +312,9 @@ pub(super) fn part(
     }
     let builds = next.stop_building.iter();
     let builds = builds.map(|member| restore_jobs::build_name(&facts.uid, member));
-    let salvage = next.stop_salvaging.then(|| restore_jobs::salvage_name(&facts.uid));
+    let salvage = next
+        .stop_salvaging
+        .then(|| restore_jobs::salvage_name(&facts.uid));
     let going = builds.chain(salvage).filter_map(|name| {
         let key = job_key(observed, &name);
         let live = observed.objects.get(&key)?;
@@ -363,9 +373,9 @@ fn words(facts: &RestoreProgress, seen: &RestoreSeen, next: &Plan) -> Option<Str
             };
             format!("waits until the pods {what} are gone")
         }
-        Phase::Salvage(member) => format!(
-            "a Job puts what is left of {member} and is in no backup into the backup"
-        ),
+        Phase::Salvage(member) => {
+            format!("a Job puts what is left of {member} and is in no backup into the backup")
+        }
         Phase::Build => format!(
             "Jobs build the data of revision {} or what came after it, beside that of today",
             facts.revision

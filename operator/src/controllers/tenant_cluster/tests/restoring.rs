@@ -382,7 +382,10 @@ fn what_is_left_of_a_member_is_read_before_anything_is_built_wherever_the_operat
         assert_eq!(cluster_id(&world).as_deref(), Some(NEW), "{budget}");
         assert!(facts(&world).is_none() && all_run(&world), "{budget}");
         assert_eq!(jobs(&world, "restore-"), 4, "{budget}");
-        let build = world.objects.iter().find(|(key, _)| key.name.ends_with("-etcd-0"));
+        let build = world
+            .objects
+            .iter()
+            .find(|(key, _)| key.name.ends_with("-etcd-0"));
         let build = build.unwrap().1.to_string();
         assert!(build.contains("--least-revision=720"), "{build}");
         if !died {

@@ -173,7 +173,11 @@ fn what_is_left_of_one_member_goes_first_where_the_others_are_gone_whichever_wri
         assert_eq!(made[0]["spec"], wanted);
         let etcd = world.cluster.status.as_ref().unwrap().etcd.as_ref();
         assert_eq!(etcd.unwrap().restored_for.len(), 2);
-        for (_, restore) in world.objects.iter_mut().filter(|(k, _)| k.kind == "Restore") {
+        for (_, restore) in world
+            .objects
+            .iter_mut()
+            .filter(|(k, _)| k.kind == "Restore")
+        {
             restore["over"] = json!(true);
         }
         world.settle();

@@ -282,7 +282,7 @@ impl World {
             etcd_listing: None,
             etcd_steps: EtcdSteps::default(),
             etcd_volumes: BTreeMap::new(),
-        newest_backup: None,
+            newest_backup: None,
             restores_asked: self.asks_for_restores(),
             etcd_space: EtcdSpace::default(),
             etcd_glance: self.glance,

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use api::Reason;
 use api::names::ANNOTATION_LOST_ETCD;
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
-use api::Reason;
 use kit_objects::known::Known;
 use kit_objects::object::Object;
 use kube::ResourceExt as _;
@@ -195,11 +195,7 @@ fn name_of(observed: &Observed, volume_uid: &str) -> String {
 }
 
 /// The Restore of the newest moment, after what the member has whose volume is left.
-fn restore(
-    observed: &Observed,
-    lost: &BTreeSet<String>,
-    survivor: Option<&str>,
-) -> Option<Object> {
+fn restore(observed: &Observed, lost: &BTreeSet<String>, survivor: Option<&str>) -> Option<Object> {
     let cluster = &observed.cluster;
     let name = cluster.name_any();
     let etcd = identity(observed)?.cluster_id.as_ref()?;
