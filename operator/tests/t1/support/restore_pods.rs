@@ -34,9 +34,9 @@ pub(crate) struct RestorePods {
     pub(crate) namespace: String,
     /// Where the process of the Deployment answers: another port for each, because the one before may still have its own.
     pub(crate) status: Arc<AtomicU16>,
-    /// Where members of etcd have their volumes, and serve.
+    /// Where members of etcd have their volumes, and where each of them serves.
     pub(crate) volumes: PathBuf,
-    pub(crate) etcd: String,
+    pub(crate) etcd: Vec<String>,
     pub(crate) programs: [PathBuf; 2],
     pub(crate) runs: Option<Runs>,
 }
@@ -117,8 +117,10 @@ impl RestorePods {
         let container = &template["spec"]["containers"][0];
         let port = unused()?;
         self.status.store(port, Ordering::Relaxed);
-        let args = arguments(container).into_iter().map(|arg| {
-            let arg = arg.replace("https://etcd-0:2379", &self.etcd);
+        let args = arguments(container).into_iter().map(|mut arg| {
+            for (seat, served) in self.etcd.iter().enumerate() {
+                arg = arg.replace(&format!("https://etcd-{seat}:2379"), served);
+            }
             let arg = arg.replace("[::]:2382", &format!("127.0.0.1:{port}"));
             let mut arg = arg.replace("$(POD_NAME)", &pod.name_any());
             for (inside, outside) in &paths {

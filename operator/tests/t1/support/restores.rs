@@ -154,7 +154,7 @@ impl Bucket {
             namespace: namespace.to_owned(),
             status: Arc::clone(status),
             volumes: played.volume(""),
-            etcd: played.client_url(0),
+            etcd: (0..MEMBERS).map(|seat| played.client_url(seat)).collect(),
             programs: self.programs.clone(),
             runs: None,
         }
