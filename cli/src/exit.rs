@@ -6,6 +6,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use insight::text;
+use insight_read::request::Unread;
 use kit_client::errors::chain;
 
 /// Exit codes; they never change.
@@ -65,6 +66,18 @@ impl Failure {
             exit,
             what: text::shown(what),
             mend: text::shown(mend),
+        }
+    }
+
+    /// Why a list is not known that somebody wanted to `act` on (`list pods in team-a`).
+    pub(crate) fn unread(act: &str, unread: &Unread) -> Self {
+        match unread {
+            Unread::Failed(error) => Self::of(act, error),
+            Unread::TooMany => Self::new(
+                Exit::Failed,
+                &format!("cannot {act}: there are more than are read at once"),
+                "name fewer: `-n NAMESPACE`, or `-l LABELS`",
+            ),
         }
     }
 

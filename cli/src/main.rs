@@ -12,12 +12,10 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use crate::args::Args;
 use crate::exit::Exit;
 
-mod age;
 mod args;
 mod commands;
 mod connect;
 mod exit;
-mod facts;
 #[cfg(test)]
 mod fixture;
 mod judge;
@@ -27,7 +25,6 @@ mod logs;
 mod manifest;
 mod output;
 mod render;
-mod request;
 mod sysdump;
 mod table;
 

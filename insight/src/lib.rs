@@ -7,11 +7,13 @@
 //! | [`finding`] | the result of a check |
 //! | [`diagnosis`] | all checks over all facts, the cause first |
 //! | [`description`] | one tenant cluster as a tree |
+//! | [`age`] | how long ago something was |
 //! | [`text`] | texts of others, made fit to be shown: one line, bounded, no secrets |
 //!
 //! Invariant: no I/O, no clock, no client. What is not known is never told as absent, and whatever stands in a
 //! finding went through [`text`].
 
+pub mod age;
 pub mod check;
 mod checks;
 pub mod description;

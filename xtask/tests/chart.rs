@@ -98,6 +98,8 @@ fn mistakes_in_values_are_refused_with_their_place() {
             "/webhook/resources/limits/memory",
         ),
         ("admissionPolicies=true", "/admissionPolicies"),
+        ("dashboard.server=http://api", "/dashboard/server"),
+        ("dashboard.replicas=2", "'replicas'"),
         (
             "metrics.serviceMonitor.interval=often",
             "/metrics/serviceMonitor/interval",
@@ -299,6 +301,35 @@ fn webhook_writes_nothing_and_reads_no_secret_but_its_own() {
         rules += 1;
     }
     assert!(rules >= 4, "{rules}");
+}
+
+#[test]
+fn dashboard_has_no_rights_no_token_and_no_plain_port() {
+    let Some(helm) = helm() else { return };
+    let off = helm.objects(&[]);
+    let is_its = |object: &&Value| object["metadata"]["name"] == "covey-dashboard";
+    assert_eq!(off.iter().filter(is_its).count(), 0, "it is off by default");
+    let error = helm.template(&["--set", "dashboard.enabled=true"]);
+    let error = error.expect_err("it needs a certificate");
+    assert!(error.contains("dashboard.tlsSecretName"), "{error}");
+    let set = "dashboard.enabled=true,dashboard.tlsSecretName=tls";
+    let objects = helm.objects(&["--set", set]);
+    let kinds: BTreeSet<_> = objects.iter().filter(is_its).map(|o| o["kind"].as_str().unwrap()).collect();
+    let expected = ["Deployment", "NetworkPolicy", "Service", "ServiceAccount"];
+    assert_eq!(kinds, BTreeSet::from(expected));
+    // Nobody binds its account to anything, under whatever name.
+    let bindings = objects.iter().filter(|o| o["kind"].as_str().unwrap().ends_with("RoleBinding"));
+    for binding in bindings {
+        assert!(!binding["subjects"].to_string().contains("dashboard"), "{binding}");
+    }
+    let its = |kind: &str| objects.iter().filter(is_its).find(|o| o["kind"] == kind).unwrap();
+    assert_eq!(its("ServiceAccount")["automountServiceAccountToken"], false);
+    let pod = &its("Deployment")["spec"]["template"]["spec"];
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    let volumes = pod["volumes"].to_string();
+    assert!(!volumes.contains("serviceAccountToken"), "{volumes}");
+    assert_eq!(pods(&objects, "covey-dashboard").2, ["admin", "probes", "https"]);
+    assert_eq!(its("Service")["spec"]["ports"][0]["targetPort"], "https");
 }
 
 /// The labels of a Deployment's pods, its container and its ports.

@@ -16,7 +16,7 @@ use crate::connect::{Connection, connect};
 use crate::exit::{Exit, Failure};
 use crate::judge::Goal;
 use crate::output::say;
-use crate::request;
+use insight_read::request;
 
 const NOTHING: &str = "nothing was deleted";
 

@@ -4,6 +4,7 @@
 
 use api::{ConditionType, TenantCluster};
 use insight::description::describe;
+use insight_read::cluster::described;
 use insight::description::types::State;
 use kube::api::{Api, ListParams};
 use kube::core::ApiResource;
@@ -13,16 +14,15 @@ use super::near::nearest;
 use crate::args::{Describe, Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
-use crate::facts;
 use crate::kinds::name_of;
 use crate::output::{result, structured};
 use crate::render::Symbols;
-use crate::request;
+use insight_read::request;
 
 pub(super) async fn run(global: &Global, args: &Describe) -> Result<Exit, Failure> {
     let connection = connect(global).await?;
     let (client, namespace) = (&connection.client, connection.namespace.as_str());
-    let read = facts::of_cluster(client, namespace, &args.name).await;
+    let read = described(client, namespace, &args.name).await;
     let (cluster, facts, events) = match read {
         Ok(read) => read,
         Err(error) => return Err(missing(client, namespace, &args.name, &error).await),

@@ -12,7 +12,7 @@ use super::describe::missing;
 use crate::args::{Doctor, FailOn, Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
-use crate::facts::installation::{Scope, read};
+use insight_read::installation::{Scope, read};
 use crate::output::{result, structured};
 use crate::render::Symbols;
 use crate::render::doctor::{doctor, ids};

@@ -11,13 +11,14 @@ use kube::api::{Api, ListParams};
 use serde_json::json;
 
 use super::describe::missing;
-use crate::age::since;
+use insight::age::since;
 use crate::args::{Events, Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
-use crate::facts::{Reader, about_cluster};
+use insight_read::cluster::{about_cluster, is_of};
+use insight_read::reader::Reader;
 use crate::output::{result, say, structured};
-use crate::request::PAGES;
+use insight_read::request::PAGES;
 use crate::table::aligned;
 
 pub(super) async fn run(global: &Global, args: &Events) -> Result<Exit, Failure> {
@@ -51,7 +52,7 @@ pub(super) async fn run(global: &Global, args: &Events) -> Result<Exit, Failure>
         let events = events.there().unwrap_or_default().into_iter();
         found.extend(events.filter(|event| match &about {
             // All that happens in a tenant namespace is about its tenant cluster.
-            Some((name, facts)) => !is_theirs || crate::facts::is_of(event, name, facts),
+            Some((name, facts)) => !is_theirs || is_of(event, name, facts),
             None => is_ours(event),
         }));
     }

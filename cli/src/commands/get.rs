@@ -12,8 +12,9 @@ use crate::connect::connect;
 use crate::exit::{Exit, Failure};
 use crate::kinds::name_of;
 use crate::output::{result, say, structured};
-use crate::request::{self, Form, PAGE, PAGES, Unread};
-use crate::table::{ServerTable, aligned};
+use insight_read::request::{self, Form, PAGE, PAGES, Unread};
+use crate::table::aligned;
+use insight_read::table::ServerTable;
 
 pub(super) async fn run(global: &Global, get: &Get) -> Result<Exit, Failure> {
     let connection = connect(global).await?;
@@ -106,7 +107,7 @@ impl Asked<'_> {
                 None => return Ok(all),
             }
         }
-        Err(Unread::TooMany.failure(&self.act))
+        Err(Failure::unread(&self.act, &Unread::TooMany))
     }
 
     async fn objects(&self) -> Result<Vec<Value>, Failure> {
@@ -141,7 +142,7 @@ impl Asked<'_> {
                 None => return Ok(all),
             }
         }
-        Err(Unread::TooMany.failure(&self.act))
+        Err(Failure::unread(&self.act, &Unread::TooMany))
     }
 
     fn params(&self) -> ListParams {

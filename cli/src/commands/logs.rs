@@ -19,7 +19,7 @@ use crate::connect::{Connection, connect};
 use crate::exit::{Exit, Failure};
 use crate::logs::{Source, dated, shown, sources};
 use crate::output::{result, say};
-use crate::request;
+use insight_read::request;
 
 /// Bytes of one container's log.
 const MOST: i64 = 5 << 20;
@@ -86,7 +86,7 @@ async fn pods(client: &Client, space: &str, labels: &str) -> Result<Vec<Pod>, Fa
     let pods: Api<Pod> = Api::namespaced(client.clone(), space);
     let params = ListParams::default().labels(labels);
     let all = request::all(&pods, params, request::PAGES).await;
-    all.map_err(|unread| unread.failure(&format!("list pods in {space}")))
+    all.map_err(|unread| Failure::unread(&format!("list pods in {space}"), &unread))
 }
 
 /// What the operator calls a tenant cluster in its log.

@@ -22,11 +22,11 @@ use crate::args::sysdump::Sysdump;
 use crate::args::{Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
-use crate::facts::installation::{Scope, read};
+use insight_read::installation::{Scope, read};
 use crate::kinds::Kind;
 use crate::logs::{Source, sources};
 use crate::output::{result, say, structured};
-use crate::request::{self, Form, PAGE, PAGES, Unread};
+use insight_read::request::{self, Form, PAGE, PAGES, Unread};
 use crate::sysdump::Archive;
 
 /// What is taken of the operator's and of each tenant namespace.
@@ -205,7 +205,7 @@ async fn objects(
 }
 
 fn why(unread: &Unread) -> String {
-    unread.failure("list them").what
+    Failure::unread("list them", unread).what
 }
 
 /// What is in a namespace.

@@ -16,7 +16,7 @@ use crate::connect::connect;
 use crate::exit::{Exit, Failure};
 use crate::judge::Goal;
 use crate::output::{result, say};
-use crate::request;
+use insight_read::request;
 
 pub(super) async fn run(global: &Global, args: &Upgrade) -> Result<Exit, Failure> {
     let connection = connect(global).await?;
@@ -26,7 +26,7 @@ pub(super) async fn run(global: &Global, args: &Upgrade) -> Result<Exit, Failure
     let clusters: Api<TenantCluster> = Api::namespaced(client.clone(), namespace);
     let pools: Api<NodePool> = Api::namespaced(client.clone(), namespace);
     let listed = request::all(&pools, ListParams::default(), request::PAGES).await;
-    let mut ours = listed.map_err(|why| why.failure("list the NodePools"))?;
+    let mut ours = listed.map_err(|why| Failure::unread("list the NodePools", &why))?;
     ours.retain(|pool| pool.spec.cluster_name == *name);
     result(&plan(&cluster, &ours, to, args.workers))?;
 

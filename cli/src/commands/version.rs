@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::args::{Format, Global, Version};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
-use crate::facts::Reader;
+use insight_read::reader::Reader;
 use crate::output::{result, structured};
 
 /// Where the chart writes the version of a release (Helm's recommended labels).

@@ -7,7 +7,7 @@ use insight::text;
 use jiff::Timestamp;
 
 use super::Symbols;
-use crate::age::since;
+use insight::age::since;
 
 /// The tree, with an end of line at its end.
 pub(crate) fn describe(description: &Description, now: Timestamp, symbols: Symbols) -> String {

@@ -7,7 +7,7 @@ use insight::finding::{Finding, Level};
 use jiff::Timestamp;
 
 use super::Symbols;
-use crate::age::since;
+use insight::age::since;
 
 /// The findings, and how many of what. `made` is how many checks were made.
 pub(crate) fn doctor(

@@ -17,7 +17,7 @@ struct Rule {
     pure: bool,
 }
 
-/// docs/architecture.md, "Directions". Nobody is allowed to use `activator`, `autoscaler`, `ccm`, `cli`, `csi-proxy`,
+/// docs/architecture.md, "Directions". Nobody is allowed to use `activator`, `autoscaler`, `ccm`, `cli`, `csi-proxy`, `dashboard`,
 /// `etcd-agent`, `link-node`, `operator`, `lab-agent`, `bench`, `conformance`, `drill` and `xtask`, which are programs,
 /// and only tests use `testkit` and `fake-clouds`.
 const RULES: &[Rule] = &[
@@ -104,8 +104,25 @@ const RULES: &[Rule] = &[
         pure: true,
     },
     Rule {
-        name: "cli",
+        name: "insight-read",
         uses: &["api", "insight", "kit-client", "kit-objects"],
+        pure: false,
+    },
+    Rule {
+        name: "cli",
+        uses: &["api", "insight", "insight-read", "kit-client", "kit-objects"],
+        pure: false,
+    },
+    Rule {
+        name: "dashboard",
+        uses: &[
+            "api",
+            "insight",
+            "insight-read",
+            "kit",
+            "kit-client",
+            "kit-objects",
+        ],
         pure: false,
     },
     Rule {

@@ -22,6 +22,11 @@ app.kubernetes.io/component: webhook
 app.kubernetes.io/component: activator
 {{- end }}
 
+{{- define "covey.dashboardSelector" -}}
+{{ include "covey.names" . }}
+app.kubernetes.io/component: dashboard
+{{- end }}
+
 {{- define "covey.releaseLabels" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: covey
@@ -41,6 +46,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "covey.activatorLabels" -}}
 {{ include "covey.activatorSelector" . }}
+{{ include "covey.releaseLabels" . }}
+{{- end }}
+
+{{- define "covey.dashboardLabels" -}}
+{{ include "covey.dashboardSelector" . }}
 {{ include "covey.releaseLabels" . }}
 {{- end }}
 

@@ -8,18 +8,17 @@ use kube::api::{Api, ListParams};
 use kube::core::Request;
 use serde::de::DeserializeOwned;
 
-use crate::exit::{Exit, Failure};
 
 /// Objects of one page.
-pub(crate) const PAGE: u32 = 500;
+pub const PAGE: u32 = 500;
 /// Most pages of one list.
-pub(crate) const PAGES: usize = 40;
+pub const PAGES: usize = 40;
 /// As kubectl asks for tables; servers that make none answer with objects.
 const AS_TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 /// How an answer is to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Form {
+pub enum Form {
     /// As the API has it.
     Objects,
     /// As a table.
@@ -27,7 +26,10 @@ pub(crate) enum Form {
 }
 
 /// One object at a path.
-pub(crate) async fn get<T: DeserializeOwned>(
+///
+/// # Errors
+/// What the API answered.
+pub async fn get<T: DeserializeOwned>(
     client: &Client,
     path: &str,
     name: &str,
@@ -40,7 +42,10 @@ pub(crate) async fn get<T: DeserializeOwned>(
 }
 
 /// One page of a list at a path.
-pub(crate) async fn page<T: DeserializeOwned>(
+///
+/// # Errors
+/// What the API answered.
+pub async fn page<T: DeserializeOwned>(
     client: &Client,
     path: &str,
     params: &ListParams,
@@ -61,29 +66,18 @@ fn formed(mut request: http::Request<Vec<u8>>, form: Form) -> http::Request<Vec<
 
 /// Why a list is not known.
 #[derive(Debug)]
-pub(crate) enum Unread {
+pub enum Unread {
     /// It was refused, or went wrong.
     Failed(kube::Error),
     /// There is more than is read.
     TooMany,
 }
 
-impl Unread {
-    /// As a failure of the command.
-    pub(crate) fn failure(&self, act: &str) -> Failure {
-        match self {
-            Self::Failed(error) => Failure::of(act, error),
-            Self::TooMany => Failure::new(
-                Exit::Failed,
-                &format!("cannot {act}: there are more than are read at once"),
-                "name fewer: `-n NAMESPACE`, or `-l LABELS`",
-            ),
-        }
-    }
-}
-
 /// All objects of a list, in at most `pages` requests.
-pub(crate) async fn all<K>(api: &Api<K>, params: ListParams, pages: usize) -> Result<Vec<K>, Unread>
+///
+/// # Errors
+/// [`Unread`]: a part of a list is no list.
+pub async fn all<K>(api: &Api<K>, params: ListParams, pages: usize) -> Result<Vec<K>, Unread>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
 {

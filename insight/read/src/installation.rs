@@ -1,6 +1,6 @@
 //! The facts of a whole installation: the management cluster, the operator, and the tenant clusters asked about.
 //!
-//! Invariant: that of the module above; besides, of many tenant clusters only those are looked into that are not
+//! Invariant: that of [`crate::cluster`]; besides, of many tenant clusters only those are looked into that are not
 //! Ready, [`MOST_NAMESPACES`] of them at most.
 
 use http_body_util::BodyExt as _;
@@ -23,7 +23,8 @@ use kube::{Client, ResourceExt as _};
 use api::condition::is_true;
 use api::{ConditionType, TenantCluster};
 
-use super::{Reader, tenant_namespaces};
+use crate::cluster::tenant_namespaces;
+use crate::reader::Reader;
 use crate::request::PAGES;
 
 /// Tenant namespaces that are looked into at most.
@@ -35,17 +36,17 @@ const WEBHOOK: &str = "covey";
 
 /// What is asked about.
 #[derive(Clone, Debug)]
-pub(crate) struct Scope<'a> {
+pub struct Scope<'a> {
     /// The namespace; none: all of them.
-    pub(crate) namespace: Option<&'a str>,
+    pub namespace: Option<&'a str>,
     /// The tenant cluster; none: all of the namespace.
-    pub(crate) name: Option<&'a str>,
+    pub name: Option<&'a str>,
     /// Where the operator is.
-    pub(crate) operator_namespace: &'a str,
+    pub operator_namespace: &'a str,
 }
 
 /// Reads it all. An API that does not answer is a fact like others.
-pub(crate) async fn read(client: &Client, scope: &Scope<'_>) -> Facts {
+pub async fn read(client: &Client, scope: &Scope<'_>) -> Facts {
     let (api, clock_ahead) = version(client).await;
     let now = Timestamp::now();
     if let ApiAnswer::Failed { .. } = api {

@@ -5,7 +5,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 /// `45s`, `12m`, `3h`, `9d`.
-pub(crate) fn since(then: Timestamp, now: Timestamp) -> String {
+#[must_use]
+pub fn since(then: Timestamp, now: Timestamp) -> String {
     let age = now.duration_since(then).max(SignedDuration::ZERO);
     let (minutes, hours) = (age.as_mins(), age.as_hours());
     match (minutes, hours) {

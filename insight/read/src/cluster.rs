@@ -1,100 +1,28 @@
-//! Reading the facts that descriptions and checks go by.
+//! The facts of one tenant cluster, which descriptions and checks go by.
 //!
-//! Invariant: what could not be read is unknown and never absent; a missing right becomes a line and never an error;
-//! requests go side by side, a bounded number at a time.
-
-use std::sync::Mutex;
+//! Invariant: requests go side by side, a bounded number at a time; what is of other tenant clusters is left out.
 
 use futures::stream::{self, StreamExt as _};
-use insight::facts::{Facts, NO_ANSWER, NOT_ALLOWED, TOO_MANY, TenantNamespace};
+use insight::facts::{Facts, TenantNamespace};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Namespace, PersistentVolumeClaim, Pod};
 use kit_objects::known::Known;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
-use serde::de::DeserializeOwned;
 
 use api::names::NOT_OF_MACHINES;
-use api::{Machine, NodePool, TenantCluster};
+use api::{Host, Machine, NodePool, Restore, Snapshot, TenantCluster};
 
-use crate::request::{self, Unread};
-
-pub(crate) mod installation;
+use crate::reader::Reader;
 
 /// Tenant namespaces that are read at once.
 const AT_ONCE: usize = 8;
-/// Why something is not known: this cluster does not have the kind.
-const NO_KIND: &str = "this cluster has no such kind";
-/// Why something is not known: what was answered cannot be read.
-const UNREADABLE: &str = "it was answered in a form that is not understood";
 
-/// Notes what may not be read.
-#[derive(Debug, Default)]
-pub(crate) struct Reader {
-    not_allowed: Mutex<Vec<String>>,
-}
-
-impl Reader {
-    /// What may not be read, in order.
-    pub(crate) fn not_allowed(self) -> Vec<String> {
-        let all = self.not_allowed.into_inner();
-        let mut all = all.unwrap_or_else(std::sync::PoisonError::into_inner);
-        all.sort();
-        all.dedup();
-        all
-    }
-
-    /// A list, or why it is not known. `what` says which: `pods in covey-demo-0a1b2c3d11`.
-    pub(crate) async fn list<K>(
-        &self,
-        api: &Api<K>,
-        params: ListParams,
-        pages: usize,
-        what: &str,
-    ) -> Known<Vec<K>>
-    where
-        K: Clone + DeserializeOwned + std::fmt::Debug,
-    {
-        match request::all(api, params, pages).await {
-            Ok(all) => Known::Known(all),
-            Err(Unread::TooMany) => Known::Unknown { why: TOO_MANY },
-            // A list that is not found is of a kind that is not there.
-            Err(Unread::Failed(error)) => Known::Unknown {
-                why: self.why(&error, &format!("list {what}")),
-            },
-        }
-    }
-
-    /// An object, that it is absent, or why it is not known.
-    pub(crate) async fn get<K>(&self, api: &Api<K>, name: &str, what: &str) -> Known<K>
-    where
-        K: Clone + DeserializeOwned + std::fmt::Debug,
-    {
-        match api.get_opt(name).await {
-            Ok(found) => Known::found(found),
-            Err(error) => Known::Unknown {
-                why: self.why(&error, &format!("get {what}")),
-            },
-        }
-    }
-
-    fn why(&self, error: &kube::Error, act: &str) -> &'static str {
-        match error {
-            kube::Error::Api(status) if matches!(status.code, 401 | 403) => {
-                let all = self.not_allowed.lock();
-                let mut all = all.unwrap_or_else(std::sync::PoisonError::into_inner);
-                all.push(act.to_owned());
-                NOT_ALLOWED
-            }
-            kube::Error::Api(status) if status.code == 404 => NO_KIND,
-            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => UNREADABLE,
-            _ => NO_ANSWER,
-        }
-    }
-}
-
-/// What is read of one tenant cluster for its description: five requests, four of them at once.
-pub(crate) async fn of_cluster(
+/// What is read of one tenant cluster for its description: five requests, four of them at once. Of Events only warnings.
+///
+/// # Errors
+/// When the TenantCluster itself cannot be read; all else is then unknown.
+pub async fn described(
     client: &Client,
     namespace: &str,
     name: &str,
@@ -122,8 +50,56 @@ pub(crate) async fn of_cluster(
     Ok((cluster, facts, events))
 }
 
-/// The tenant cluster with its pools and machines, which say what an Event is about.
-pub(crate) async fn about_cluster(
+/// All of one tenant cluster that checks go by, and its Events: ten requests, seven of them at once. Lists have at most
+/// `pages` pages. Nothing is read of the management cluster.
+///
+/// # Errors
+/// When the TenantCluster itself cannot be read; all else is then unknown.
+pub async fn in_depth(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    pages: usize,
+) -> Result<(TenantCluster, Facts, Known<Vec<Event>>), kube::Error> {
+    let reader = Reader::default();
+    let all = ListParams::default;
+    let hosts: Api<Host> = Api::namespaced(client.clone(), namespace);
+    let snapshots: Api<Snapshot> = Api::namespaced(client.clone(), namespace);
+    let restores: Api<Restore> = Api::namespaced(client.clone(), namespace);
+    let events: Api<Event> = Api::namespaced(client.clone(), namespace);
+    let words = ["hosts", "snapshots", "restores", "events"];
+    let words = words.map(|what| format!("{what} in {namespace}"));
+    let (about, hosts, snapshots, restores, events) = tokio::join!(
+        about_cluster(&reader, client, namespace, name, pages),
+        reader.list(&hosts, all(), pages, &words[0]),
+        reader.list(&snapshots, all(), pages, &words[1]),
+        reader.list(&restores, all(), pages, &words[2]),
+        reader.list(&events, all(), pages, &words[3]),
+    );
+    let (cluster, mut facts) = about?;
+    facts.hosts = hosts;
+    facts.snapshots = snapshots.map(|mut all| {
+        all.retain(|snapshot| snapshot.spec.cluster_name == name);
+        all
+    });
+    facts.restores = restores.map(|mut all| {
+        all.retain(|restore| restore.spec.cluster_name == name);
+        all
+    });
+    let space = cluster.status.as_ref().and_then(|s| s.namespace.clone());
+    let spaces = space.into_iter().collect();
+    let read = tenant_namespaces(&reader, client, spaces).await;
+    facts.tenant_namespaces.extend(read);
+    facts.not_allowed = reader.not_allowed();
+    let events = events.map(|all| all.into_iter().filter(|e| is_of(e, name, &facts)).collect());
+    Ok((cluster, facts, events))
+}
+
+/// The tenant cluster with its pools and machines, which say what an Event is about. Lists have at most `pages` pages.
+///
+/// # Errors
+/// When the TenantCluster itself cannot be read.
+pub async fn about_cluster(
     reader: &Reader,
     client: &Client,
     namespace: &str,
@@ -162,7 +138,8 @@ pub(crate) async fn about_cluster(
 }
 
 /// Whether an Event is about the tenant cluster, one of its pools or one of its machines.
-pub(crate) fn is_of(event: &Event, cluster: &str, facts: &Facts) -> bool {
+#[must_use]
+pub fn is_of(event: &Event, cluster: &str, facts: &Facts) -> bool {
     let about = &event.involved_object;
     let name = about.name.as_deref().unwrap_or_default();
     let among = |names: Option<Vec<String>>| names.is_some_and(|all| all.iter().any(|n| n == name));
@@ -188,7 +165,7 @@ async fn pods(reader: &Reader, client: &Client, space: &str, pages: usize) -> Kn
 }
 
 /// What is in tenant namespaces, a few at a time.
-pub(crate) async fn tenant_namespaces(
+pub async fn tenant_namespaces(
     reader: &Reader,
     client: &Client,
     names: Vec<String>,
