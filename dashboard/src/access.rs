@@ -85,12 +85,14 @@ mod tests {
 
     fn access(rules: &[(&str, &str, &str, &[&str])], incomplete: bool) -> Access {
         let one = |text: &str| Some(vec![text.to_owned()]);
-        let rules = rules.iter().map(|(verb, group, resource, names)| ResourceRule {
-            verbs: vec![(*verb).to_owned()],
-            api_groups: one(group),
-            resources: one(resource),
-            resource_names: Some(names.iter().map(|name| (*name).to_owned()).collect()),
-        });
+        let rules = rules
+            .iter()
+            .map(|(verb, group, resource, names)| ResourceRule {
+                verbs: vec![(*verb).to_owned()],
+                api_groups: one(group),
+                resources: one(resource),
+                resource_names: Some(names.iter().map(|name| (*name).to_owned()).collect()),
+            });
         Access::of(Some(SubjectRulesReviewStatus {
             incomplete,
             resource_rules: rules.collect(),

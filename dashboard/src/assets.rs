@@ -72,7 +72,16 @@ mod tests {
     fn the_script_is_small_and_makes_no_markup_of_text() {
         let script = include_str!("../assets/script.js");
         assert!(script.len() < 10_000, "{} bytes", script.len());
-        for never in ["innerHTML", "outerHTML =", "insertAdjacentHTML", "eval(", "Function(", "document.write", "http://", "https://"] {
+        for never in [
+            "innerHTML",
+            "outerHTML =",
+            "insertAdjacentHTML",
+            "eval(",
+            "Function(",
+            "document.write",
+            "http://",
+            "https://",
+        ] {
             assert!(!script.contains(never), "{never}");
         }
         let style = include_str!("../assets/style.css");
@@ -86,7 +95,12 @@ mod tests {
         assert!(STYLE.path().starts_with("/assets/style-"));
         for asset in [&*STYLE, &*SCRIPT, &*ICON] {
             let answer = find(asset.path()).unwrap();
-            assert!(answer.headers()[CACHE_CONTROL].to_str().unwrap().ends_with("immutable"));
+            assert!(
+                answer.headers()[CACHE_CONTROL]
+                    .to_str()
+                    .unwrap()
+                    .ends_with("immutable")
+            );
         }
         assert!(find("/assets/../Cargo.toml").is_none());
         assert!(find("/assets/style.css").is_none());

@@ -127,7 +127,8 @@ impl Filled {
         let causes = causes.unwrap_or_default();
         for cause in causes {
             let field = field_at(fields, of, &cause.field);
-            let path = Some(cause.field.as_str()).filter(|path| !path.is_empty() && field.is_none());
+            let path =
+                Some(cause.field.as_str()).filter(|path| !path.is_empty() && field.is_none());
             let what = match path {
                 Some(path) => format!("{path}: {}", cause.message),
                 None => cause.message.clone(),

@@ -5,7 +5,8 @@
 
 use http::HeaderMap;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 
 /// The policy of every page.
@@ -17,19 +18,10 @@ const SAME: HeaderValue = HeaderValue::from_static("same-origin");
 /// Adds them. What says of itself how long it may be kept stays as it is; everything else is kept nowhere.
 pub fn add(headers: &mut HeaderMap) {
     let fixed = [
-        (
-            CONTENT_SECURITY_POLICY,
-            HeaderValue::from_static(POLICY),
-        ),
-        (
-            X_CONTENT_TYPE_OPTIONS,
-            HeaderValue::from_static("nosniff"),
-        ),
+        (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
-        (
-            HeaderName::from_static("cross-origin-opener-policy"),
-            SAME,
-        ),
+        (HeaderName::from_static("cross-origin-opener-policy"), SAME),
         (
             HeaderName::from_static("cross-origin-resource-policy"),
             SAME,

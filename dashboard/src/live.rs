@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::core::{DynamicObject, PartialObjectMeta};
-use kube::runtime::watcher::{self, watcher};
 use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
@@ -93,7 +93,11 @@ impl Live {
     ///
     /// # Errors
     /// [`TooMany`].
-    pub fn listen(self: &Arc<Self>, client: &Client, scopes: Vec<Scope>) -> Result<Listener, TooMany> {
+    pub fn listen(
+        self: &Arc<Self>,
+        client: &Client,
+        scopes: Vec<Scope>,
+    ) -> Result<Listener, TooMany> {
         let changes = self.changes.subscribe();
         let mut watches = lock(&self.watches);
         let (mut listens, mut synced) = (vec![Arc::clone(&self.streams)], Vec::new());

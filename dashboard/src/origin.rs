@@ -69,9 +69,15 @@ mod tests {
         ] {
             assert_eq!(is_ours(&headers(pairs), Some(ours)), is, "{pairs:?}");
         }
-        let by_host = [("host", "a.example:8443"), ("origin", "https://a.example:8443")];
+        let by_host = [
+            ("host", "a.example:8443"),
+            ("origin", "https://a.example:8443"),
+        ];
         assert!(is_ours(&headers(&by_host), None));
-        assert!(is_from_elsewhere(&headers(&[("sec-fetch-site", "cross-site")])));
+        assert!(is_from_elsewhere(&headers(&[(
+            "sec-fetch-site",
+            "cross-site"
+        )])));
         assert!(!is_from_elsewhere(&headers(&[])));
     }
 }

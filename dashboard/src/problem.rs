@@ -53,11 +53,19 @@ impl Problem {
                 StatusCode::FORBIDDEN,
                 "ask whoever runs the management cluster for the right: the ClusterRoles view and edit have it, bound in that namespace",
             ),
-            404 if said.message.contains("could not find the requested resource") => (
+            404 if said
+                .message
+                .contains("could not find the requested resource") =>
+            {
+                (
+                    StatusCode::NOT_FOUND,
+                    "this cluster has no such kind: Covey's definitions are not installed",
+                )
+            }
+            404 => (
                 StatusCode::NOT_FOUND,
-                "this cluster has no such kind: Covey's definitions are not installed",
+                "it was deleted, or never there: look at the list",
             ),
-            404 => (StatusCode::NOT_FOUND, "it was deleted, or never there: look at the list"),
             409 if said.reason == "AlreadyExists" => (
                 StatusCode::CONFLICT,
                 "choose another name, or change the one that is there",

@@ -66,6 +66,9 @@ mod tests {
         assert_eq!(Pairs::read(many.as_bytes()).get("y"), None);
         let long = format!("a={}", "x".repeat(MOST_BYTES + 1));
         assert_eq!(Pairs::read(long.as_bytes()).get("a"), None);
-        assert_eq!(format!("{:?}", Pairs::from([("token", "sesame")])), r#"["token"]"#);
+        assert_eq!(
+            format!("{:?}", Pairs::from([("token", "sesame")])),
+            r#"["token"]"#
+        );
     }
 }

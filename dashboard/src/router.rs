@@ -44,13 +44,19 @@ pub fn router(sessions: &Sessions, upstream: Arc<dyn Upstream>, is_read_only: bo
         .route("/{kind}/{namespace}/{name}", get(objects::page));
     if !is_read_only {
         router = router
-            .route("/new", get(create::new_cluster).post(create::create_cluster))
+            .route(
+                "/new",
+                get(create::new_cluster).post(create::create_cluster),
+            )
             .route(
                 "/clusters/{namespace}/{name}/new-pool",
                 get(create::new_pool).post(create::create_pool),
             )
             .route("/clusters/{namespace}/{name}/pause", post(clusters::pause))
-            .route("/clusters/{namespace}/{name}/resume", post(clusters::resume))
+            .route(
+                "/clusters/{namespace}/{name}/resume",
+                post(clusters::resume),
+            )
             .route("/pools/{namespace}/{name}/scale", post(objects::scale))
             .route(
                 "/{kind}/{namespace}/{name}/delete",
@@ -85,7 +91,11 @@ async fn timed(request: Request, next: Next) -> Response {
     let answer = tokio::time::timeout(LIMIT, next.run(request)).await;
     let mut answer = answer.unwrap_or_else(|_| {
         let what = "the answer took too long";
-        page_of(&Problem::new(StatusCode::GATEWAY_TIMEOUT, what, "try again"))
+        page_of(&Problem::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            what,
+            "try again",
+        ))
     });
     headers::add(answer.headers_mut());
     let (status, took) = (answer.status().as_u16(), begin.elapsed());

@@ -34,7 +34,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     port.metrics(kit::metrics::ProcessMetrics::register);
     let logged_in: Gauge = Gauge::default();
     port.metrics(|registry| {
-        registry.register("covey_dashboard_sessions", "People who are logged in", logged_in.clone());
+        registry.register(
+            "covey_dashboard_sessions",
+            "People who are logged in",
+            logged_in.clone(),
+        );
     });
     let upstream = Api::read(&args.server, &args.server_ca_file)?;
     let sessions = Sessions::new(usize::from(args.sessions));

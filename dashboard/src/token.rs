@@ -109,9 +109,7 @@ fn of_kubeconfig(text: &str) -> Result<Token, NoToken> {
     let user = context.and_then(|one| one.context?.user);
     let user = user.ok_or(NoToken::NoUser)?;
     let found = auth_infos.into_iter().find(|one| one.name == user);
-    let info = found
-        .and_then(|one| one.auth_info)
-        .ok_or(NoToken::NoUser)?;
+    let info = found.and_then(|one| one.auth_info).ok_or(NoToken::NoUser)?;
     // It is read by its fields, because what holds it there shows itself to nobody.
     let fields = serde_json::to_value(&info).map_err(|_| NoToken::Kubeconfig)?;
     if let Some(token) = fields.get("token").and_then(Value::as_str) {

@@ -33,7 +33,9 @@ pub enum Error {
     #[error("read the authority of the management cluster's API")]
     Read(#[source] std::io::Error),
     /// It holds no certificate.
-    #[error("the file with the authority of the management cluster's API holds no certificate in PEM")]
+    #[error(
+        "the file with the authority of the management cluster's API holds no certificate in PEM"
+    )]
     NoCertificate,
     /// The address makes no sense.
     #[error("the address of the management cluster's API is not https://HOST[:PORT]")]
@@ -119,8 +121,16 @@ mod tests {
 
     #[test]
     fn an_address_without_tls_and_an_authority_that_is_none_are_refused() {
-        for server in ["http://api.example.com", "api.example.com", "https://", "x y"] {
-            assert!(matches!(Api::new(server, b""), Err(Error::Server)), "{server}");
+        for server in [
+            "http://api.example.com",
+            "api.example.com",
+            "https://",
+            "x y",
+        ] {
+            assert!(
+                matches!(Api::new(server, b""), Err(Error::Server)),
+                "{server}"
+            );
         }
         let no = Api::new("https://api.example.com", b"no certificate");
         assert!(matches!(no, Err(Error::NoCertificate)));

@@ -314,21 +314,39 @@ fn dashboard_has_no_rights_no_token_and_no_plain_port() {
     assert!(error.contains("dashboard.tlsSecretName"), "{error}");
     let set = "dashboard.enabled=true,dashboard.tlsSecretName=tls";
     let objects = helm.objects(&["--set", set]);
-    let kinds: BTreeSet<_> = objects.iter().filter(is_its).map(|o| o["kind"].as_str().unwrap()).collect();
+    let kinds: BTreeSet<_> = objects
+        .iter()
+        .filter(is_its)
+        .map(|o| o["kind"].as_str().unwrap())
+        .collect();
     let expected = ["Deployment", "NetworkPolicy", "Service", "ServiceAccount"];
     assert_eq!(kinds, BTreeSet::from(expected));
     // Nobody binds its account to anything, under whatever name.
-    let bindings = objects.iter().filter(|o| o["kind"].as_str().unwrap().ends_with("RoleBinding"));
+    let bindings = objects
+        .iter()
+        .filter(|o| o["kind"].as_str().unwrap().ends_with("RoleBinding"));
     for binding in bindings {
-        assert!(!binding["subjects"].to_string().contains("dashboard"), "{binding}");
+        assert!(
+            !binding["subjects"].to_string().contains("dashboard"),
+            "{binding}"
+        );
     }
-    let its = |kind: &str| objects.iter().filter(is_its).find(|o| o["kind"] == kind).unwrap();
+    let its = |kind: &str| {
+        objects
+            .iter()
+            .filter(is_its)
+            .find(|o| o["kind"] == kind)
+            .unwrap()
+    };
     assert_eq!(its("ServiceAccount")["automountServiceAccountToken"], false);
     let pod = &its("Deployment")["spec"]["template"]["spec"];
     assert_eq!(pod["automountServiceAccountToken"], false);
     let volumes = pod["volumes"].to_string();
     assert!(!volumes.contains("serviceAccountToken"), "{volumes}");
-    assert_eq!(pods(&objects, "covey-dashboard").2, ["admin", "probes", "https"]);
+    assert_eq!(
+        pods(&objects, "covey-dashboard").2,
+        ["admin", "probes", "https"]
+    );
     assert_eq!(its("Service")["spec"]["ports"][0]["targetPort"], "https");
 }
 

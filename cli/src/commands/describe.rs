@@ -4,8 +4,8 @@
 
 use api::{ConditionType, TenantCluster};
 use insight::description::describe;
-use insight_read::cluster::described;
 use insight::description::types::State;
+use insight_read::cluster::described;
 use kube::api::{Api, ListParams};
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt as _};

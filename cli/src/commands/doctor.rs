@@ -12,10 +12,10 @@ use super::describe::missing;
 use crate::args::{Doctor, FailOn, Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
-use insight_read::installation::{Scope, read};
 use crate::output::{result, structured};
 use crate::render::Symbols;
 use crate::render::doctor::{doctor, ids};
+use insight_read::installation::{Scope, read};
 
 /// `DoctorReport` of `cli.covey.dev/v1`; it only ever gains fields.
 #[derive(Debug, Serialize)]

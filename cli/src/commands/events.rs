@@ -11,15 +11,15 @@ use kube::api::{Api, ListParams};
 use serde_json::json;
 
 use super::describe::missing;
-use insight::age::since;
 use crate::args::{Events, Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
+use crate::output::{result, say, structured};
+use crate::table::aligned;
+use insight::age::since;
 use insight_read::cluster::{about_cluster, is_of};
 use insight_read::reader::Reader;
-use crate::output::{result, say, structured};
 use insight_read::request::PAGES;
-use crate::table::aligned;
 
 pub(super) async fn run(global: &Global, args: &Events) -> Result<Exit, Failure> {
     let connection = connect(global).await?;

@@ -12,8 +12,8 @@ use crate::connect::connect;
 use crate::exit::{Exit, Failure};
 use crate::kinds::name_of;
 use crate::output::{result, say, structured};
-use insight_read::request::{self, Form, PAGE, PAGES, Unread};
 use crate::table::aligned;
+use insight_read::request::{self, Form, PAGE, PAGES, Unread};
 use insight_read::table::ServerTable;
 
 pub(super) async fn run(global: &Global, get: &Get) -> Result<Exit, Failure> {

@@ -22,12 +22,12 @@ use crate::args::sysdump::Sysdump;
 use crate::args::{Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
-use insight_read::installation::{Scope, read};
 use crate::kinds::Kind;
 use crate::logs::{Source, sources};
 use crate::output::{result, say, structured};
-use insight_read::request::{self, Form, PAGE, PAGES, Unread};
 use crate::sysdump::Archive;
+use insight_read::installation::{Scope, read};
+use insight_read::request::{self, Form, PAGE, PAGES, Unread};
 
 /// What is taken of the operator's and of each tenant namespace.
 const TAKEN: &[(&str, &str, &str)] = &[

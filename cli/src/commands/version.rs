@@ -10,8 +10,8 @@ use serde::Serialize;
 use crate::args::{Format, Global, Version};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
-use insight_read::reader::Reader;
 use crate::output::{result, structured};
+use insight_read::reader::Reader;
 
 /// Where the chart writes the version of a release (Helm's recommended labels).
 const LABEL_VERSION: &str = "app.kubernetes.io/version";

@@ -70,9 +70,15 @@ pub const FIELDS: &[Field] = &[
         "Endpoint",
         "How its API is reached. It cannot be changed later.",
         Input::Choice(&[
-            ("", "ClusterIP (the default): from inside the management cluster"),
+            (
+                "",
+                "ClusterIP (the default): from inside the management cluster",
+            ),
             ("LoadBalancer", "LoadBalancer: at an address of its own"),
-            ("NodePort", "NodePort: at a port of the management cluster's nodes"),
+            (
+                "NodePort",
+                "NodePort: at a port of the management cluster's nodes",
+            ),
         ]),
         Of::Cluster,
         "spec.controlPlane.endpoint.type",

@@ -14,14 +14,20 @@ fn status(message: &str, causes: &[(&str, &str)]) -> Status {
         .iter()
         .map(|(field, message)| json!({"field": field, "message": message, "reason": "FieldValueInvalid"}))
         .collect();
-    serde_json::from_value(json!({"status": "Failure", "code": 422, "reason": "Invalid", "message": message,
-        "details": {"name": "demo", "causes": causes}}))
+    serde_json::from_value(
+        json!({"status": "Failure", "code": 422, "reason": "Invalid", "message": message,
+        "details": {"name": "demo", "causes": causes}}),
+    )
     .unwrap()
 }
 
 #[test]
 fn only_what_was_filled_in_is_written() {
-    let sent = Pairs::from([("namespace", "team-a"), ("name", " demo "), ("version", "1.35.4")]);
+    let sent = Pairs::from([
+        ("namespace", "team-a"),
+        ("name", " demo "),
+        ("version", "1.35.4"),
+    ]);
     let mut filled = Filled::read(cluster::FIELDS, &sent);
     filled.judge(cluster::FIELDS);
     assert_eq!(filled.mistakes, []);
@@ -61,7 +67,10 @@ fn every_field_has_its_place_in_the_definition() {
     }
     let read: NodePool = serde_json::from_value(pool.unwrap()).unwrap();
     assert_eq!(read.metadata.name.as_deref(), Some("demo-workers"));
-    assert_eq!((read.spec.cluster_name.as_str(), read.spec.replicas), ("demo", 4));
+    assert_eq!(
+        (read.spec.cluster_name.as_str(), read.spec.replicas),
+        ("demo", 4)
+    );
     let machine = read.spec.provider.unwrap().kubevirt.unwrap();
     assert_eq!(machine.cpu, 8);
 }
@@ -72,7 +81,10 @@ fn another_pool_is_of_its_tenant_cluster() {
     let filled = Filled::read(pool::FIELDS, &sent);
     let made = pool::new(&filled, "team-a", "demo");
     let read: NodePool = serde_json::from_value(made).unwrap();
-    assert_eq!((read.spec.cluster_name.as_str(), read.spec.replicas), ("demo", 2));
+    assert_eq!(
+        (read.spec.cluster_name.as_str(), read.spec.replicas),
+        ("demo", 2)
+    );
     let machine = read.spec.provider.unwrap().kubevirt.unwrap();
     assert_eq!(machine.image.as_deref(), Some("x/y:1"));
 }
@@ -97,15 +109,25 @@ fn what_the_api_refuses_stands_beside_the_field_that_it_names() {
         ("spec.version", "not a version"),
         ("spec.version", "said twice"),
         ("spec.controlPlane.endpoint.host", "is missing"),
-        ("spec.controlPlane.endpoint.annotations[a]", "is not allowed"),
+        (
+            "spec.controlPlane.endpoint.annotations[a]",
+            "is not allowed",
+        ),
         ("<nil>", "the name may have at most 46 characters"),
     ];
     filled.refuse(cluster::FIELDS, Of::Cluster, &status("invalid", &causes));
     let said = |name: &str| filled.mistake(name).map(|m| m.what.as_str());
     assert_eq!(said("version"), Some("not a version"));
     assert_eq!(said("host"), Some("is missing"));
-    assert_eq!(said("name"), Some("the name may have at most 46 characters"));
-    let general: Vec<_> = filled.mistakes.iter().filter(|m| m.field.is_none()).collect();
+    assert_eq!(
+        said("name"),
+        Some("the name may have at most 46 characters")
+    );
+    let general: Vec<_> = filled
+        .mistakes
+        .iter()
+        .filter(|m| m.field.is_none())
+        .collect();
     assert_eq!(general.len(), 1);
     assert_eq!(
         general[0].what,
@@ -116,11 +138,16 @@ fn what_the_api_refuses_stands_beside_the_field_that_it_names() {
 #[test]
 fn a_sentence_without_causes_finds_its_field_or_none() {
     let mut filled = Filled::default();
-    let policy = "ValidatingAdmissionPolicy 'x' denied request: spec.replicas is set by the autoscaler";
+    let policy =
+        "ValidatingAdmissionPolicy 'x' denied request: spec.replicas is set by the autoscaler";
     filled.refuse(&[pool::REPLICAS], Of::Pool, &status(policy, &[]));
     assert_eq!(filled.mistakes[0].field, Some("replicas"));
     let mut other = Filled::default();
-    other.refuse(cluster::FIELDS, Of::Cluster, &status("no to Bearer sesame-canary <b>", &[]));
+    other.refuse(
+        cluster::FIELDS,
+        Of::Cluster,
+        &status("no to Bearer sesame-canary <b>", &[]),
+    );
     assert_eq!(other.mistakes[0].field, None);
     assert!(!other.mistakes[0].what.contains("sesame"));
 }

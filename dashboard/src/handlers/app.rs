@@ -58,7 +58,9 @@ pub(crate) fn see(address: &str) -> Response {
 pub(crate) fn notice(word: &str) -> Option<&'static str> {
     Some(match word {
         "created" => "It was made. It is ready when its conditions say so.",
-        "created-without-pool" => "It was made, but its node pool was refused: make that one by itself.",
+        "created-without-pool" => {
+            "It was made, but its node pool was refused: make that one by itself."
+        }
         "created-pool" => "The node pool was made.",
         "paused" => "It is paused: nothing of it is changed until it is resumed.",
         "resumed" => "It goes on.",

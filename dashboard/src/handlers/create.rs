@@ -22,7 +22,9 @@ use crate::query::Pairs;
 pub(crate) async fn new_cluster(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
     let query = Pairs::read(query.unwrap_or_default().as_bytes());
     let mut filled = Filled::default();
-    filled.values.insert(cluster::NAMESPACE, query.text("ns").to_owned());
+    filled
+        .values
+        .insert(cluster::NAMESPACE, query.text("ns").to_owned());
     cluster_form(&visitor, &filled)
 }
 
@@ -79,7 +81,9 @@ pub(crate) async fn create_cluster(sent: Sent) -> Response {
             let made = make(visitor, *kind, &namespace, object, false).await;
             match made {
                 // The tenant cluster is there by now.
-                Err(_) if number > 0 => return Ok(see(&format!("{page}?done=created-without-pool"))),
+                Err(_) if number > 0 => {
+                    return Ok(see(&format!("{page}?done=created-without-pool")));
+                }
                 made => judged(&mut filled, cluster::FIELDS, *of, made)?,
             }
             if !filled.mistakes.is_empty() {
@@ -147,8 +151,10 @@ async fn make(
     is_dry_run: bool,
 ) -> Result<(), kube::Error> {
     let resource = kind.resource();
-    let api: Api<DynamicObject> = Api::namespaced_with(visitor.client().clone(), namespace, &resource);
-    let object: DynamicObject = serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(visitor.client().clone(), namespace, &resource);
+    let object: DynamicObject =
+        serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
     let params = PostParams {
         dry_run: is_dry_run,
         field_manager: Some(MANAGER.to_owned()),

@@ -6,8 +6,8 @@ use axum::extract::Path;
 use axum::response::Response;
 use http::StatusCode;
 use insight_read::request::all;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Preconditions};
 use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Preconditions};
 
 use api::Machine;
 
@@ -119,7 +119,10 @@ async fn goes(visitor: &Visitor, kind: Kind, namespace: &str, name: &str) -> Str
             format!("the node pool {name} in {namespace}: {machines}")
         }
         Kind::Machines | Kind::Hosts | Kind::Snapshots | Kind::Restores => {
-            format!("the {} {name} in {namespace}; its node pool makes another one", called(kind))
+            format!(
+                "the {} {name} in {namespace}; its node pool makes another one",
+                called(kind)
+            )
         }
     }
 }

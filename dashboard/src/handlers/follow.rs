@@ -22,7 +22,11 @@ const MOST: usize = 12;
 pub(crate) fn address(kinds: &[Kind], namespace: Option<&str>) -> String {
     let words: Vec<_> = kinds.iter().map(|kind| kind.word()).collect();
     let namespace = namespace.map(|n| format!("&ns={}", paths::escaped(n)));
-    format!("/live?kinds={}{}", words.join(","), namespace.unwrap_or_default())
+    format!(
+        "/live?kinds={}{}",
+        words.join(","),
+        namespace.unwrap_or_default()
+    )
 }
 
 /// The stream.
@@ -38,7 +42,12 @@ fn begin(visitor: &Visitor, query: Option<String>) -> Result<Response, Problem> 
         return Err(Problem::no_page());
     }
     let namespace = Some(namespace.to_owned()).filter(|n| !n.is_empty());
-    let kinds: Option<Vec<_>> = query.text("kinds").split(',').take(8).map(Kind::of_word).collect();
+    let kinds: Option<Vec<_>> = query
+        .text("kinds")
+        .split(',')
+        .take(8)
+        .map(Kind::of_word)
+        .collect();
     let kinds = kinds.ok_or_else(Problem::no_page)?;
     let scopes = kinds.into_iter().map(|kind| Scope {
         kind,

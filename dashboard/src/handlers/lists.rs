@@ -106,7 +106,11 @@ async fn listed(visitor: &Visitor, kind: Kind, query: Option<String>) -> Result<
         kind,
         namespace,
         filter: &filter,
-        next: table.metadata.next.as_deref().filter(|next| !next.is_empty()),
+        next: table
+            .metadata
+            .next
+            .as_deref()
+            .filter(|next| !next.is_empty()),
         table: &table,
         is_cut,
         namespaces: &namespaces,

@@ -29,7 +29,11 @@ use crate::token::{self, Token};
 /// The page.
 pub(crate) async fn page(RawQuery(query): RawQuery) -> Response {
     let query = Pairs::read(query.unwrap_or_default().as_bytes());
-    let text = login(paths::next(query.text("next")), None, notice(query.text("done")));
+    let text = login(
+        paths::next(query.text("next")),
+        None,
+        notice(query.text("done")),
+    );
     html(StatusCode::OK, text)
 }
 
@@ -53,7 +57,9 @@ pub(crate) async fn enter(
     match entered {
         Ok(value) => {
             // Another session of this browser was left without a word.
-            cookie(&headers).into_iter().for_each(|old| app.sessions.end(old));
+            cookie(&headers)
+                .into_iter()
+                .for_each(|old| app.sessions.end(old));
             with_cookie(see(&next), &value, LONGEST)
         }
         Err((status, what)) => html(status, login(&next, Some(&what), None)),
@@ -61,7 +67,8 @@ pub(crate) async fn enter(
 }
 
 async fn begin(app: &App, sent: &Pairs) -> Result<String, Refused> {
-    let unprocessable = |error: token::NoToken| (StatusCode::UNPROCESSABLE_ENTITY, error.to_string());
+    let unprocessable =
+        |error: token::NoToken| (StatusCode::UNPROCESSABLE_ENTITY, error.to_string());
     let token = token::read(sent.text("token")).map_err(unprocessable)?;
     let lasts = left(&token, Timestamp::now())?;
     let busy = |_| (StatusCode::SERVICE_UNAVAILABLE, "try again".to_owned());
@@ -71,7 +78,10 @@ async fn begin(app: &App, sent: &Pairs) -> Result<String, Refused> {
         let what = "the dashboard cannot log anybody in: its log says why";
         (StatusCode::INTERNAL_SERVER_ERROR, what.to_owned())
     };
-    let client = app.upstream.client(&token).map_err(|e| internal(chain(&e)))?;
+    let client = app
+        .upstream
+        .client(&token)
+        .map_err(|e| internal(chain(&e)))?;
     let user = user(&client).await?;
     let session = Session::new(&user, client).map_err(|e| internal(chain(&e)))?;
     let begun = app.sessions.begin(session, lasts, Instant::now());

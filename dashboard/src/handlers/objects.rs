@@ -84,7 +84,14 @@ async fn pool_page(
         ..Filled::default()
     };
     let (viewer, filled) = (visitor.viewer(), filled.unwrap_or(&present));
-    let page = pool(viewer, &found, machines, &access, Some(filled), Timestamp::now());
+    let page = pool(
+        viewer,
+        &found,
+        machines,
+        &access,
+        Some(filled),
+        Timestamp::now(),
+    );
     let live = address(&[Kind::Pools, Kind::Machines], Some(namespace));
     let status = match filled.mistakes.is_empty() {
         true => StatusCode::OK,
@@ -105,7 +112,10 @@ async fn machine_page(
     let found = found.map_err(|error| Problem::of(&act, &error))?;
     let page = machine(&found, &access, Timestamp::now());
     let live = address(&[Kind::Machines], Some(namespace));
-    Ok(html(StatusCode::OK, object(visitor.viewer(), &page, &live, notice)))
+    Ok(html(
+        StatusCode::OK,
+        object(visitor.viewer(), &page, &live, notice),
+    ))
 }
 
 async fn host_page(
@@ -120,7 +130,10 @@ async fn host_page(
     let found = found.map_err(|error| Problem::of(&act, &error))?;
     let page = host(&found, Timestamp::now());
     let live = address(&[Kind::Hosts], Some(namespace));
-    Ok(html(StatusCode::OK, object(visitor.viewer(), &page, &live, notice)))
+    Ok(html(
+        StatusCode::OK,
+        object(visitor.viewer(), &page, &live, notice),
+    ))
 }
 
 /// Changes how many machines a pool has.

@@ -57,7 +57,10 @@ fn nobody(parts: &Parts) -> Response {
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return see("/login?done=ended");
     }
-    let asked = parts.uri.path_and_query().map_or("/", |asked| asked.as_str());
+    let asked = parts
+        .uri
+        .path_and_query()
+        .map_or("/", |asked| asked.as_str());
     let asked = paths::next(asked);
     if cookie(&parts.headers).is_none() && origin::is_from_elsewhere(&parts.headers) {
         return html(StatusCode::OK, onward(asked));

@@ -55,7 +55,12 @@ pub struct ClusterPage<'a> {
 
 /// The page.
 #[must_use]
-pub fn cluster(viewer: Viewer<'_>, one: &ClusterPage<'_>, live: &str, notice: Option<&str>) -> String {
+pub fn cluster(
+    viewer: Viewer<'_>,
+    one: &ClusterPage<'_>,
+    live: &str,
+    notice: Option<&str>,
+) -> String {
     let Description {
         name, namespace, ..
     } = one.description;
@@ -82,7 +87,10 @@ pub fn cluster(viewer: Viewer<'_>, one: &ClusterPage<'_>, live: &str, notice: Op
 }
 
 fn status_conditions(cluster: &TenantCluster) -> &[Condition] {
-    cluster.status.as_ref().map_or(&[], |status| status.conditions.as_slice())
+    cluster
+        .status
+        .as_ref()
+        .map_or(&[], |status| status.conditions.as_slice())
 }
 
 fn title(one: &ClusterPage<'_>) -> Markup {
@@ -98,14 +106,23 @@ fn title(one: &ClusterPage<'_>) -> Markup {
     let endpoint = status.and_then(|s| s.endpoint.as_ref());
     let version = said.version.as_deref().unwrap_or("none yet");
     let mut facts = vec![
-        ("Namespace", html! { a href=(paths::list("/clusters", Some(&said.namespace))) { (said.namespace) } }),
-        ("Kubernetes", html! {
-            (shown(version))
-            @if said.version.as_deref() != Some(one.cluster.spec.version.trim_start_matches('v')) { " (to be " (shown(&one.cluster.spec.version)) ")" }
-        }),
+        (
+            "Namespace",
+            html! { a href=(paths::list("/clusters", Some(&said.namespace))) { (said.namespace) } },
+        ),
+        (
+            "Kubernetes",
+            html! {
+                (shown(version))
+                @if said.version.as_deref() != Some(one.cluster.spec.version.trim_start_matches('v')) { " (to be " (shown(&one.cluster.spec.version)) ")" }
+            },
+        ),
     ];
     if let Some(at) = endpoint {
-        facts.push(("Endpoint", html! { code { "https://" (shown(&at.host)) ":" (at.port) } }));
+        facts.push((
+            "Endpoint",
+            html! { code { "https://" (shown(&at.host)) ":" (at.port) } },
+        ));
     }
     if let Some(space) = status.and_then(|s| s.namespace.as_ref()) {
         facts.push(("Tenant namespace", html! { (shown(space)) }));
@@ -113,7 +130,10 @@ fn title(one: &ClusterPage<'_>) -> Markup {
     if let Some(at) = one.cluster.metadata.creation_timestamp.as_ref() {
         facts.push(("Age", ago(at.0, one.now)));
     }
-    facts.push(("Kubeconfig", html! { code { "covey kubeconfig -n " (said.namespace) " " (said.name) } }));
+    facts.push((
+        "Kubeconfig",
+        html! { code { "covey kubeconfig -n " (said.namespace) " " (said.name) } },
+    ));
     html! {
         h1 { (said.name) " " (badge(state, word)) }
         @if !said.reason.is_empty() {
@@ -135,7 +155,9 @@ fn act(
         name, namespace, ..
     } = one.description;
     let object = (verb != "create").then_some(name.as_str());
-    let refused = one.access.refuses(Act::new(verb, resource, object), namespace);
+    let refused = one
+        .access
+        .refuses(Act::new(verb, resource, object), namespace);
     let action = paths::act(Kind::Clusters.word(), namespace, name, word);
     let why = format!("why-{word}");
     html! {
@@ -154,7 +176,11 @@ fn act(
 
 fn acts(viewer: Viewer<'_>, one: &ClusterPage<'_>) -> Markup {
     let paused = one.cluster.spec.paused;
-    let pause = if paused { ("resume", "Resume") } else { ("pause", "Pause") };
+    let pause = if paused {
+        ("resume", "Resume")
+    } else {
+        ("pause", "Pause")
+    };
     html! {
         div .row {
             (act(viewer, one, ("new-pool", "New node pool"), ("create", "nodepools")))
@@ -166,7 +192,11 @@ fn acts(viewer: Viewer<'_>, one: &ClusterPage<'_>) -> Markup {
 }
 
 fn findings(one: &ClusterPage<'_>) -> Markup {
-    let told: Vec<_> = one.findings.iter().filter(|f| f.level > Level::Skipped).collect();
+    let told: Vec<_> = one
+        .findings
+        .iter()
+        .filter(|f| f.level > Level::Skipped)
+        .collect();
     html! {
         @if told.is_empty() { p .empty { (badge(State::Ok, "Nothing is wrong")) } }
         @for finding in told.iter().take(MOST_FINDINGS) { (self::finding(finding, one.now)) }
@@ -237,7 +267,8 @@ fn pools(viewer: Viewer<'_>, one: &ClusterPage<'_>) -> Markup {
             .map(|pool| {
                 let name = pool.name_any();
                 let told = one.description.pools.iter().find(|p| p.name == name);
-                let (state, said) = told.map_or((State::Unknown, ""), |p| (p.state, p.reason.as_str()));
+                let (state, said) =
+                    told.map_or((State::Unknown, ""), |p| (p.state, p.reason.as_str()));
                 let ready = pool.status.as_ref().map_or(0, |s| s.ready_replicas);
                 let version = pool.status.as_ref().and_then(|s| s.version.as_deref());
                 let mut cells = vec![
@@ -254,7 +285,11 @@ fn pools(viewer: Viewer<'_>, one: &ClusterPage<'_>) -> Markup {
             })
             .collect();
         let heads = ["Pool", "State", "Machines", "Version", "Reason", "Scale"];
-        let heads = if viewer.is_read_only { &heads[..5] } else { &heads[..] };
+        let heads = if viewer.is_read_only {
+            &heads[..5]
+        } else {
+            &heads[..]
+        };
         table("Node pools", heads, &rows)
     })
 }
@@ -290,7 +325,10 @@ fn told_by(all: &[Condition], type_: &str) -> (Markup, Markup) {
         return (badge(State::Unknown, "not known"), html! {});
     };
     let state = super::parts::state_of(condition);
-    (badge(state, &shown(&condition.status)), super::parts::said(state, condition))
+    (
+        badge(state, &shown(&condition.status)),
+        super::parts::said(state, condition),
+    )
 }
 
 fn age(metadata: &kube::core::ObjectMeta, now: Timestamp) -> Markup {
@@ -317,7 +355,18 @@ fn snapshots(all: &[Snapshot], now: Timestamp) -> Markup {
             ]
         })
         .collect();
-    table("Snapshots", &["Snapshot", "In the backup", "Size", "Taken", "What it says", "Age"], &rows)
+    table(
+        "Snapshots",
+        &[
+            "Snapshot",
+            "In the backup",
+            "Size",
+            "Taken",
+            "What it says",
+            "Age",
+        ],
+        &rows,
+    )
 }
 
 fn restores(all: &[Restore], now: Timestamp) -> Markup {
@@ -340,7 +389,18 @@ fn restores(all: &[Restore], now: Timestamp) -> Markup {
             ]
         })
         .collect();
-    table("Restores", &["Restore", "Possible", "Restored", "Moment", "What it says", "Age"], &rows)
+    table(
+        "Restores",
+        &[
+            "Restore",
+            "Possible",
+            "Restored",
+            "Moment",
+            "What it says",
+            "Age",
+        ],
+        &rows,
+    )
 }
 
 /// Events, newest first.
@@ -355,7 +415,11 @@ pub fn events(all: &[Event], now: Timestamp) -> Markup {
             let is_warning = event.type_.as_deref() == Some("Warning");
             vec![
                 html! { @if let Some(at) = said.at { (ago(at, now)) } @else { "?" } },
-                if is_warning { badge(State::Failing, "Warning") } else { badge(State::Off, "Normal") },
+                if is_warning {
+                    badge(State::Failing, "Warning")
+                } else {
+                    badge(State::Off, "Normal")
+                },
                 html! { (said.object) },
                 reason(&said.reason),
                 html! { (said.message) },

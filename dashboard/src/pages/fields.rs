@@ -90,7 +90,10 @@ pub fn input(field: &Field, filled: &Filled) -> Markup {
     let value = filled.value(field.name);
     let mistake = filled.mistake(field.name);
     let is_wrong = mistake.map(|_| "true");
-    let (name, hint) = (field.name, format!("{}-hint {}-mistake", field.name, field.name));
+    let (name, hint) = (
+        field.name,
+        format!("{}-hint {}-mistake", field.name, field.name),
+    );
     html! {
         div .field {
             label for=(name) { (field.label) @if field.is_required { span .needed { " (needed)" } } }

@@ -103,7 +103,9 @@ pub fn choose(kind: Kind, namespace: Option<&str>, filter: &str, namespaces: &[S
 
 fn nothing(listed: &Listed<'_>) -> Markup {
     let what = listed.kind.title().to_lowercase();
-    let place = listed.namespace.map_or("in any namespace".to_owned(), |n| format!("in {n}"));
+    let place = listed
+        .namespace
+        .map_or("in any namespace".to_owned(), |n| format!("in {n}"));
     html! {
         p .empty {
             @if listed.filter.is_empty() { "There are no " (what) " " (place) "." }
@@ -133,7 +135,8 @@ fn rows(listed: &Listed<'_>) -> Markup {
         .rows
         .iter()
         .map(|row| {
-            let cell = |at: &usize| cell(listed.kind, &definitions[*at].name, row.cells.get(*at), row);
+            let cell =
+                |at: &usize| cell(listed.kind, &definitions[*at].name, row.cells.get(*at), row);
             let mut cells: Vec<_> = columns.iter().map(cell).collect();
             if has_namespace {
                 let namespace = shown(namespace_of(row));

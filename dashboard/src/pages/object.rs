@@ -47,11 +47,20 @@ pub struct ObjectPage<'a> {
 
 /// The page.
 #[must_use]
-pub fn object(viewer: Viewer<'_>, one: &ObjectPage<'_>, live: &str, notice: Option<&str>) -> String {
+pub fn object(
+    viewer: Viewer<'_>,
+    one: &ObjectPage<'_>,
+    live: &str,
+    notice: Option<&str>,
+) -> String {
     let name = one.metadata.name.as_deref().unwrap_or_default();
     let namespace = one.metadata.namespace.as_deref().unwrap_or_default();
     let is_going = one.metadata.deletion_timestamp.is_some();
-    let (state, word) = if is_going { (State::Waiting, "Deleting") } else { one.state };
+    let (state, word) = if is_going {
+        (State::Waiting, "Deleting")
+    } else {
+        one.state
+    };
     let body = html! {
         div #title data-live="" {
             h1 { (name) " " (badge(state, word)) }
@@ -73,7 +82,9 @@ pub fn object(viewer: Viewer<'_>, one: &ObjectPage<'_>, live: &str, notice: Opti
 }
 
 fn ready(all: &[Condition]) -> (State, &'static str) {
-    let found = all.iter().find(|c| c.type_ == ConditionType::Ready.as_str());
+    let found = all
+        .iter()
+        .find(|c| c.type_ == ConditionType::Ready.as_str());
     match found.map(state_of) {
         Some(State::Ok) => (State::Ok, "Ready"),
         Some(State::Waiting) => (State::Waiting, "On its way"),
@@ -98,7 +109,12 @@ fn of_cluster(namespace: &str, cluster: &str) -> Markup {
 
 /// The form that changes how many machines a pool has, or why it cannot.
 #[must_use]
-pub fn scale(viewer: Viewer<'_>, pool: &NodePool, access: &Access, filled: Option<&Filled>) -> Markup {
+pub fn scale(
+    viewer: Viewer<'_>,
+    pool: &NodePool,
+    access: &Access,
+    filled: Option<&Filled>,
+) -> Markup {
     let (name, namespace) = (pool.name_any(), pool.namespace().unwrap_or_default());
     if let Some(by) = &pool.spec.autoscaling {
         return html! { p .why { "The autoscaler decides, between " (by.min) " and " (by.max) "." } };
@@ -127,7 +143,9 @@ fn delete(kind: Kind, resource: &str, metadata: &ObjectMeta, access: &Access) ->
     let name = metadata.name.as_deref().unwrap_or_default();
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     match access.refuses(Act::new("delete", resource, Some(name)), namespace) {
-        None => html! { a .button .danger href=(paths::act(kind.word(), namespace, name, "delete")) { "Delete…" } },
+        None => {
+            html! { a .button .danger href=(paths::act(kind.word(), namespace, name, "delete")) { "Delete…" } }
+        }
         Some(why) => html! {
             span .off-button {
                 button disabled aria-describedby="why-delete" { "Delete…" }
@@ -150,10 +168,15 @@ pub fn pool<'a>(
     let status = pool.status.as_ref();
     let (namespace, wanted) = (pool.namespace().unwrap_or_default(), pool.spec.replicas);
     let (ready_now, updated) = status.map_or((0, 0), |s| (s.ready_replicas, s.updated_replicas));
-    let version = status.and_then(|s| s.version.as_deref()).unwrap_or_default();
+    let version = status
+        .and_then(|s| s.version.as_deref())
+        .unwrap_or_default();
     let facts = vec![
         ("Namespace", html! { (namespace) }),
-        ("Tenant cluster", of_cluster(&namespace, &pool.spec.cluster_name)),
+        (
+            "Tenant cluster",
+            of_cluster(&namespace, &pool.spec.cluster_name),
+        ),
         (
             "Machines",
             html! { (ready_now) " of " (wanted) " ready, " (updated) " of the newest spec" },
@@ -191,7 +214,9 @@ pub fn machine<'a>(machine: &'a Machine, access: &Access, now: Timestamp) -> Obj
     let phase = status.and_then(|s| s.phase).unwrap_or_default().as_str();
     let addresses = status.map(|s| s.addresses.as_slice()).unwrap_or_default();
     let addresses: Vec<_> = addresses.iter().map(|a| shown(&a.address)).collect();
-    let node = status.and_then(|s| s.node_name.as_deref()).unwrap_or("none yet");
+    let node = status
+        .and_then(|s| s.node_name.as_deref())
+        .unwrap_or("none yet");
     let pool = paths::object("pools", &namespace, &spec.pool_name);
     let facts = vec![
         ("Namespace", html! { (namespace) }),
@@ -235,7 +260,10 @@ pub fn host(host: &Host, now: Timestamp) -> ObjectPage<'_> {
     };
     let mut facts = vec![
         ("Namespace", html! { (namespace) }),
-        ("Address", html! { (shown(&host.spec.address)) ":" (host.spec.port) }),
+        (
+            "Address",
+            html! { (shown(&host.spec.address)) ":" (host.spec.port) },
+        ),
         ("Age", age(&host.metadata, now)),
     ];
     if let Some(claim) = status.and_then(|s| s.claim.as_ref()) {
@@ -248,7 +276,10 @@ pub fn host(host: &Host, now: Timestamp) -> ObjectPage<'_> {
             "Hardware",
             html! { (shown(&seen.architecture)) ", " (seen.cpu) " cores, " (shown(memory.as_str().unwrap_or_default())) " of memory" },
         ));
-        facts.push(("System", html! { (shown(&seen.os)) ", Linux " (shown(&seen.kernel)) }));
+        facts.push((
+            "System",
+            html! { (shown(&seen.os)) ", Linux " (shown(&seen.kernel)) },
+        ));
     }
     if host.spec.maintenance {
         facts.push(("Maintenance", html! { "on: no machine is made of it" }));

@@ -53,7 +53,9 @@ pub fn word(state: State) -> &'static str {
 /// How a condition does: by the catalogue, where its reason is in it.
 #[must_use]
 pub fn state_of(condition: &Condition) -> State {
-    let is_bad_if_true = BAD_IF_TRUE.iter().any(|type_| type_.as_str() == condition.type_);
+    let is_bad_if_true = BAD_IF_TRUE
+        .iter()
+        .any(|type_| type_.as_str() == condition.type_);
     let is_good = match condition.status.as_str() {
         "True" => !is_bad_if_true,
         "False" => is_bad_if_true,
@@ -171,7 +173,9 @@ pub fn said(state: State, condition: &Condition) -> Markup {
         false => Some(shown(&condition.message)),
     };
     let is_at_rest = matches!(state, State::Ok | State::Off);
-    let mend = known.map(Reason::mend).filter(|mend| !mend.is_empty() && !is_at_rest);
+    let mend = known
+        .map(Reason::mend)
+        .filter(|mend| !mend.is_empty() && !is_at_rest);
     html! {
         @if let Some(message) = message { (message) }
         @if let Some(mend) = mend { p .mend { strong { "Do: " } (code(mend)) } }

@@ -37,7 +37,11 @@ const VIEWER: Viewer<'_> = Viewer {
 /// A line for each element, and files without what changes with their bytes.
 fn lines(page: &str) -> String {
     let mut text = page.replace("><", ">\n<");
-    for (path, name) in [(STYLE.path(), "style.css"), (SCRIPT.path(), "script.js"), (ICON.path(), "icon.svg")] {
+    for (path, name) in [
+        (STYLE.path(), "style.css"),
+        (SCRIPT.path(), "script.js"),
+        (ICON.path(), "icon.svg"),
+    ] {
         text = text.replace(path, &format!("/assets/{name}"));
     }
     text
@@ -56,7 +60,10 @@ fn read<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
 #[test]
 fn log_in_and_what_went_wrong() {
     golden!("login", login("/pools", None, None));
-    golden!("login-refused", login("/", Some("this is no token"), Some("You are logged out.")));
+    golden!(
+        "login-refused",
+        login("/", Some("this is no token"), Some("You are logged out."))
+    );
     let nowhere = Problem::no_page();
     golden!("problem", problem(Some(VIEWER), &nowhere));
     assert!(!problem(None, &nowhere).contains("Log out"));
@@ -87,8 +94,24 @@ fn lists() {
         refused: Some("You may not."),
         ..listed
     };
-    golden!("list-empty", list(VIEWER, &empty, "/live?kinds=clusters&ns=team-a", Some("It is being deleted.")));
-    golden!("list-which", which(VIEWER, Kind::Clusters, "You may not list them.", &namespaces));
+    golden!(
+        "list-empty",
+        list(
+            VIEWER,
+            &empty,
+            "/live?kinds=clusters&ns=team-a",
+            Some("It is being deleted.")
+        )
+    );
+    golden!(
+        "list-which",
+        which(
+            VIEWER,
+            Kind::Clusters,
+            "You may not list them.",
+            &namespaces
+        )
+    );
 }
 
 #[test]
@@ -119,7 +142,15 @@ fn a_tenant_cluster() {
         machines: &Known::default(),
         ..page
     };
-    let text = cluster(Viewer { is_read_only: true, ..VIEWER }, &unread, live, None);
+    let text = cluster(
+        Viewer {
+            is_read_only: true,
+            ..VIEWER
+        },
+        &unread,
+        live,
+        None,
+    );
     assert!(text.contains("They are not known: not allowed."));
     assert!(!text.contains("<button type=\"submit\">Pause"));
 }
@@ -129,19 +160,36 @@ fn a_pool_a_machine_and_a_host() {
     let now = fixture::now();
     let access = Access::unknown();
     let found: NodePool = read(fixture::pool(None));
-    let machines: Vec<Machine> = vec![read(fixture::machine("a", None)), read(fixture::machine("b", None))];
+    let machines: Vec<Machine> = vec![
+        read(fixture::machine("a", None)),
+        read(fixture::machine("b", None)),
+    ];
     let page = pool(VIEWER, &found, Ok(&machines), &access, None, now);
-    golden!("pool", object(VIEWER, &page, "/live?kinds=pools&ns=team-a", None));
+    golden!(
+        "pool",
+        object(VIEWER, &page, "/live?kinds=pools&ns=team-a", None)
+    );
     let page = machine(&machines[1], &access, now);
-    golden!("machine", object(VIEWER, &page, "/live?kinds=machines&ns=team-a", None));
+    golden!(
+        "machine",
+        object(VIEWER, &page, "/live?kinds=machines&ns=team-a", None)
+    );
     let found: Host = read(fixture::host(None));
     let page = host(&found, now);
-    golden!("host", object(VIEWER, &page, "/live?kinds=hosts&ns=team-a", None));
+    golden!(
+        "host",
+        object(VIEWER, &page, "/live?kinds=hosts&ns=team-a", None)
+    );
 }
 
 #[test]
 fn forms() {
-    let sent = Pairs::from([("namespace", "team-a"), ("name", "web"), ("version", "newest"), ("members", "3")]);
+    let sent = Pairs::from([
+        ("namespace", "team-a"),
+        ("name", "web"),
+        ("version", "newest"),
+        ("members", "3"),
+    ]);
     let mut filled = Filled::read(cluster_form::FIELDS, &sent);
     filled.add(Some("version"), "is no version".to_owned());
     filled.add(None, "spec.x: is refused".to_owned());
@@ -179,6 +227,9 @@ fn every_reason_has_its_place() {
 
 #[test]
 fn bytes_are_read_by_people() {
-    assert_eq!([bytes(-1), bytes(8_478_720), bytes(9_999)], ["0 B", "8280 KiB", "9999 B"]);
+    assert_eq!(
+        [bytes(-1), bytes(8_478_720), bytes(9_999)],
+        ["0 B", "8280 KiB", "9999 B"]
+    );
     assert_eq!(bytes(i64::MAX), "8388607 TiB");
 }

@@ -8,7 +8,6 @@ use kube::api::{Api, ListParams};
 use kube::core::Request;
 use serde::de::DeserializeOwned;
 
-
 /// Objects of one page.
 pub const PAGE: u32 = 500;
 /// Most pages of one list.

@@ -110,7 +110,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "cli",
-        uses: &["api", "insight", "insight-read", "kit-client", "kit-objects"],
+        uses: &[
+            "api",
+            "insight",
+            "insight-read",
+            "kit-client",
+            "kit-objects",
+        ],
         pure: false,
     },
     Rule {

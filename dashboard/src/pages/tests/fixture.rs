@@ -67,7 +67,15 @@ pub(crate) fn pool(hostile: Option<&str>) -> Value {
 pub(crate) fn machine(name: &str, hostile: Option<&str>) -> Value {
     let (phase, ready) = match name {
         "a" => ("Running", condition("Ready", "True", "NodeReady", "")),
-        _ => ("Booting", condition("Ready", "False", or(hostile, "Booting"), or(hostile, "the virtual machine runs, no node yet"))),
+        _ => (
+            "Booting",
+            condition(
+                "Ready",
+                "False",
+                or(hostile, "Booting"),
+                or(hostile, "the virtual machine runs, no node yet"),
+            ),
+        ),
     };
     json!({"apiVersion": "covey.dev/v1alpha1", "kind": "Machine", "metadata": metadata(&format!("demo-workers-{name}")),
         "spec": {"clusterName": "demo", "clusterUID": UID, "poolName": or(hostile, "demo-workers"), "version": or(hostile, "1.35.4"), "provider": {"kubevirt": {}}},
@@ -120,7 +128,9 @@ pub(crate) fn table(hostile: Option<&str>, goes_on: bool) -> Value {
 }
 
 fn all<T: serde::de::DeserializeOwned>(values: Vec<Value>) -> Known<Vec<T>> {
-    let read = values.into_iter().map(|value| serde_json::from_value(value).unwrap());
+    let read = values
+        .into_iter()
+        .map(|value| serde_json::from_value(value).unwrap());
     Known::Known(read.collect())
 }
 

@@ -20,9 +20,16 @@ async fn without_a_session_every_way_leads_to_log_in() {
         assert!(answer.location().starts_with("/login"), "{page}");
     }
     let deep = browser.get("/clusters/team-a/demo?x=1").await;
-    assert_eq!(deep.location(), "/login?next=%2Fclusters%2Fteam-a%2Fdemo%3Fx%3D1");
+    assert_eq!(
+        deep.location(),
+        "/login?next=%2Fclusters%2Fteam-a%2Fdemo%3Fx%3D1"
+    );
     let login = browser.get("/login?next=%2Fclusters%2Fteam-a%2Fdemo").await;
-    assert!(login.text.contains("name=\"next\" value=\"/clusters/team-a/demo\""));
+    assert!(
+        login
+            .text
+            .contains("name=\"next\" value=\"/clusters/team-a/demo\"")
+    );
     let evil = browser.get("/login?next=https%3A%2F%2Fevil.example").await;
     assert!(evil.text.contains("name=\"next\" value=\"/\""));
     for path in ["/clusters/team-a/demo/pause", "/logout", "/new"] {
@@ -35,7 +42,11 @@ async fn without_a_session_every_way_leads_to_log_in() {
     (browser.cookie, browser.site) = (None, Some("cross-site"));
     let onward = browser.get("/clusters/team-a/demo").await;
     assert_eq!(onward.status, StatusCode::OK);
-    assert!(onward.text.contains("0; url=/clusters/team-a/demo\""), "{}", onward.text);
+    assert!(
+        onward.text.contains("0; url=/clusters/team-a/demo\""),
+        "{}",
+        onward.text
+    );
     assert_eq!(fake.asked(), [""; 0]);
 }
 
@@ -43,19 +54,39 @@ async fn without_a_session_every_way_leads_to_log_in() {
 async fn a_token_that_the_api_takes_begins_a_session_and_log_out_ends_it() {
     let fake = Fake::default();
     let mut browser = Browser::new(&fake, false);
-    let entered = browser.post("/login", &[("token", "sesame-jane"), ("next", "/pools")]).await;
+    let entered = browser
+        .post("/login", &[("token", "sesame-jane"), ("next", "/pools")])
+        .await;
     assert_eq!(entered.location(), "/pools");
     let cookie = entered.headers[SET_COOKIE].to_str().unwrap().to_owned();
-    for part in ["__Host-covey-session=", "; Path=/;", "; Secure", "; HttpOnly", "; SameSite=Strict"] {
+    for part in [
+        "__Host-covey-session=",
+        "; Path=/;",
+        "; Secure",
+        "; HttpOnly",
+        "; SameSite=Strict",
+    ] {
         assert!(cookie.contains(part), "{cookie}");
     }
-    assert!(!cookie.contains("sesame") && !cookie.contains("Domain"), "{cookie}");
+    assert!(
+        !cookie.contains("sesame") && !cookie.contains("Domain"),
+        "{cookie}"
+    );
     browser.log_in("jane").await;
-    assert_eq!(browser.sessions.count(), 1, "the session of before has ended");
+    assert_eq!(
+        browser.sessions.count(),
+        1,
+        "the session of before has ended"
+    );
     let before = browser.cookie.clone();
     let left = browser.post("/logout", &[]).await;
     assert_eq!(left.location(), "/login?done=out");
-    assert!(left.headers[SET_COOKIE].to_str().unwrap().contains("Max-Age=0"));
+    assert!(
+        left.headers[SET_COOKIE]
+            .to_str()
+            .unwrap()
+            .contains("Max-Age=0")
+    );
     browser.cookie = before;
     assert_eq!(browser.get("/").await.location(), "/login");
     assert_eq!(browser.sessions.count(), 0);
@@ -70,7 +101,11 @@ async fn whoever_is_not_let_in_is_told_why() {
         ("sesame open", 422, "this is no token"),
         ("users: [sesame", 422, "looks like a kubeconfig"),
         ("unknown-sesame", 422, "does not take this token"),
-        ("eyJhbGciOiJub25lIn0.eyJleHAiOjEwMDAwMDAwMDB9.c2ln", 422, "this token has ended"),
+        (
+            "eyJhbGciOiJub25lIn0.eyJleHAiOjEwMDAwMDAwMDB9.c2ln",
+            422,
+            "this token has ended",
+        ),
     ] {
         let answer = browser.post("/login", &[("token", token)]).await;
         assert_eq!(answer.status.as_u16(), status, "{token}");
@@ -83,7 +118,11 @@ async fn whoever_is_not_let_in_is_told_why() {
     assert_eq!(foreign.status, StatusCode::FORBIDDEN);
     assert_eq!(browser.sessions.count(), 0);
     // An API that is broken is no mistake of theirs.
-    fake.refusal = Some(("selfsubjectreviews", 500, failure(500, "InternalError", "no").1));
+    fake.refusal = Some((
+        "selfsubjectreviews",
+        500,
+        failure(500, "InternalError", "no").1,
+    ));
     let mut other = Browser::new(&fake, false);
     let answer = other.post("/login", &[("token", "sesame-jane")]).await;
     assert_eq!(answer.status, StatusCode::BAD_GATEWAY);
@@ -99,7 +138,13 @@ async fn a_token_that_is_not_taken_any_more_ends_the_session() {
     assert_eq!(browser.sessions.count(), 0);
     let login = browser.get("/login?done=ended").await;
     assert!(login.text.contains("Your session has ended"));
-    assert!(!browser.get("/login?done=%3Cb%3E").await.text.contains("%3Cb"));
+    assert!(
+        !browser
+            .get("/login?done=%3Cb%3E")
+            .await
+            .text
+            .contains("%3Cb")
+    );
 }
 
 #[derive(Clone, Default)]
@@ -129,11 +174,19 @@ async fn no_log_has_a_token_a_cookie_or_what_was_sent() {
     browser.log_in("jane").await;
     let (cookie, form_token) = (browser.cookie.clone().unwrap(), browser.form_token.clone());
     browser.get("/clusters?q=sesame-filter&ns=team-a").await;
-    browser.post("/pools/team-a/demo-workers/scale", &[("replicas", "3"), ("x", "sesame-field")]).await;
+    browser
+        .post(
+            "/pools/team-a/demo-workers/scale",
+            &[("replicas", "3"), ("x", "sesame-field")],
+        )
+        .await;
     browser.post("/login", &[("token", "sesame two")]).await;
     drop(guard);
     let log = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
-    assert!(log.contains("somebody logged in") && log.contains("/scale"), "{log}");
+    assert!(
+        log.contains("somebody logged in") && log.contains("/scale"),
+        "{log}"
+    );
     for secret in ["sesame", cookie.as_str(), form_token.as_str()] {
         assert!(!log.contains(secret), "{secret}: {log}");
     }

@@ -59,18 +59,30 @@ impl Fake {
         if plain.ends_with("/selfsubjectreviews") {
             return match user {
                 "" => failure(401, "Unauthorized", "Unauthorized"),
-                "late" if self.late.fetch_add(1, Ordering::Relaxed) > 0 => failure(401, "Unauthorized", "Unauthorized"),
-                user => (201, json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}, "status": {"userInfo": {"username": user}}})),
+                "late" if self.late.fetch_add(1, Ordering::Relaxed) > 0 => {
+                    failure(401, "Unauthorized", "Unauthorized")
+                }
+                user => (
+                    201,
+                    json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}, "status": {"userInfo": {"username": user}}}),
+                ),
             };
         }
         if user == "late" {
             return failure(401, "Unauthorized", "Unauthorized");
         }
         if plain.ends_with("/selfsubjectrulesreviews") {
-            let verbs = if user == "viewer" { json!(["get", "list", "watch"]) } else { json!(["*"]) };
+            let verbs = if user == "viewer" {
+                json!(["get", "list", "watch"])
+            } else {
+                json!(["*"])
+            };
             let rule = json!({"verbs": verbs, "apiGroups": ["covey.dev"], "resources": ["*"]});
-            return (201, json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "metadata": {}, "spec": {},
-                "status": {"incomplete": false, "nonResourceRules": [], "resourceRules": [rule]}}));
+            return (
+                201,
+                json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "metadata": {}, "spec": {},
+                "status": {"incomplete": false, "nonResourceRules": [], "resourceRules": [rule]}}),
+            );
         }
         if user == "nobody" {
             return failure(403, "Forbidden", "nobody may not do that");
@@ -80,9 +92,11 @@ impl Fake {
             let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": items});
             (200, list)
         };
-        let namespaced = plain.split_once("/namespaces/").map_or(plain.rsplit('/').next().unwrap_or_default(), |(_, rest)| {
-            rest.split_once('/').map_or("", |(_, rest)| rest)
-        });
+        let namespaced = plain
+            .split_once("/namespaces/")
+            .map_or(plain.rsplit('/').next().unwrap_or_default(), |(_, rest)| {
+                rest.split_once('/').map_or("", |(_, rest)| rest)
+            });
         if is_table && *method == Method::GET {
             return (200, fixture::table(hostile, !path.contains("continue=")));
         }
@@ -92,7 +106,10 @@ impl Fake {
             ("GET", "machines/demo-workers-a") => (200, fixture::machine("a", hostile)),
             ("GET", "hosts/edge-1") => (200, fixture::host(hostile)),
             ("GET", "nodepools") => list(vec![fixture::pool(hostile)]),
-            ("GET", "machines") => list(vec![fixture::machine("a", hostile), fixture::machine("b", hostile)]),
+            ("GET", "machines") => list(vec![
+                fixture::machine("a", hostile),
+                fixture::machine("b", hostile),
+            ]),
             ("GET", "hosts") => list(vec![fixture::host(hostile)]),
             ("GET", "snapshots") => list(vec![fixture::snapshot(hostile)]),
             ("GET", "restores") => list(vec![fixture::restore(hostile)]),
@@ -100,7 +117,10 @@ impl Fake {
             ("GET", "pods" | "persistentvolumeclaims") => list(Vec::new()),
             ("PATCH", "tenantclusters/demo") => (200, fixture::cluster(hostile)),
             ("PATCH", "nodepools/demo-workers") => (200, fixture::pool(hostile)),
-            ("DELETE", _) => (200, json!({"apiVersion": "v1", "kind": "Status", "status": "Success"})),
+            ("DELETE", _) => (
+                200,
+                json!({"apiVersion": "v1", "kind": "Status", "status": "Success"}),
+            ),
             ("POST", "tenantclusters") => (201, fixture::cluster(hostile)),
             ("POST", "nodepools") => (201, fixture::pool(hostile)),
             _ => failure(404, "NotFound", "it is not found"),
@@ -116,18 +136,31 @@ pub(super) fn failure(code: u16, reason: &str, message: &str) -> (u16, Value) {
 
 impl Upstream for Fake {
     fn client(&self, token: &Token) -> Result<Client, Error> {
-        let user = token.expose().strip_prefix("sesame-").unwrap_or_default().to_owned();
+        let user = token
+            .expose()
+            .strip_prefix("sesame-")
+            .unwrap_or_default()
+            .to_owned();
         let fake = self.clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             let (fake, user) = (fake.clone(), user.clone());
             async move {
                 let (method, uri) = (request.method().clone(), request.uri().clone());
                 let path = uri.path_and_query().map_or("/", |p| p.as_str()).to_owned();
-                let is_table = request.headers().get(ACCEPT).is_some_and(|a| a.to_str().unwrap().contains("as=Table"));
-                fake.asked.lock().unwrap().push(format!("{user} {method} {path}"));
+                let is_table = request
+                    .headers()
+                    .get(ACCEPT)
+                    .is_some_and(|a| a.to_str().unwrap().contains("as=Table"));
+                fake.asked
+                    .lock()
+                    .unwrap()
+                    .push(format!("{user} {method} {path}"));
                 let body = request.into_body().collect().await.unwrap().to_bytes();
                 if let Ok(body) = serde_json::from_slice(&body) {
-                    fake.sent.lock().unwrap().push((format!("{method} {path}"), body));
+                    fake.sent
+                        .lock()
+                        .unwrap()
+                        .push((format!("{method} {path}"), body));
                 }
                 let (code, body) = fake.answer(&user, &method, &path, is_table);
                 let body = kube::client::Body::from(serde_json::to_vec(&body).unwrap());
@@ -177,7 +210,10 @@ impl Browser {
     }
 
     async fn send(&mut self, method: Method, path: &str, body: Option<String>) -> Answer {
-        let mut request = Request::builder().method(method).uri(path).header(HOST, "covey.example.com");
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "covey.example.com");
         if let Some(site) = self.site {
             request = request.header("sec-fetch-site", site);
         }
@@ -218,7 +254,9 @@ impl Browser {
 
     /// Logs a user in, and reads the token of the forms.
     pub(super) async fn log_in(&mut self, user: &str) {
-        let entered = self.post("/login", &[("token", &format!("sesame-{user}"))]).await;
+        let entered = self
+            .post("/login", &[("token", &format!("sesame-{user}"))])
+            .await;
         assert_eq!(entered.status, StatusCode::SEE_OTHER, "{}", entered.text);
         assert_eq!(entered.location(), "/");
         let page = self.get("/reasons").await.text;

@@ -36,7 +36,11 @@ async fn what_others_wrote_is_never_markup() {
     ] {
         assert!(!browser.get(path).await.text.contains("<img"), "{path}");
     }
-    let form = [("name", "\"><img src=x>"), ("namespace", "<img src=x>"), ("version", "'><img>")];
+    let form = [
+        ("name", "\"><img src=x>"),
+        ("namespace", "<img src=x>"),
+        ("version", "'><img>"),
+    ];
     assert!(!browser.post("/new", &form).await.text.contains("<img"));
 }
 
