@@ -127,7 +127,7 @@ pub const FIELDS: &[Field] = &[
         "cpu",
         "Cores of a machine",
         "2 if left empty.",
-        Input::Number(1, 512),
+        Input::Number(1, 128),
         Of::Pool,
         "spec.provider.kubevirt.cpu",
     ),

@@ -36,7 +36,7 @@ pub const FIELDS: &[Field] = &[
         name: "cpu",
         label: "Cores of a machine",
         hint: "2 if left empty.",
-        input: Input::Number(1, 512),
+        input: Input::Number(1, 128),
         is_required: false,
         of: Of::Pool,
         path: "spec.provider.kubevirt.cpu",

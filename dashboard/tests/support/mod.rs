@@ -111,7 +111,8 @@ pub async fn say(client: &Client, namespace: &str, name: &str, is_ready: bool) -
             ),
         ]),
     };
-    let status = json!({"status": {"observedGeneration": 1, "version": "1.35.4",
+    let space = format!("covey-{name}-0a1b2c3d11");
+    let status = json!({"status": {"observedGeneration": 1, "version": "1.35.4", "namespace": space,
         "endpoint": {"host": "10.96.3.7", "port": 6443}, "conditions": conditions}});
     let params = PatchParams::default();
     clusters
