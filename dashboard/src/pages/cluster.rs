@@ -16,7 +16,9 @@ use maud::{Markup, html};
 
 use super::layout::{Page, Viewer, form_token, page};
 use super::object::{machines, scale};
-use super::parts::{ago, badge, bytes, code, conditions, details, reason, section, table, word};
+use super::parts::{
+    ago, badge, bytes, code, conditions, details, link, reason, section, table, word,
+};
 use crate::access::{Access, Act};
 use crate::kinds::Kind;
 use crate::paths;
@@ -272,7 +274,7 @@ fn pools(viewer: Viewer<'_>, one: &ClusterPage<'_>) -> Markup {
                 let ready = pool.status.as_ref().map_or(0, |s| s.ready_replicas);
                 let version = pool.status.as_ref().and_then(|s| s.version.as_deref());
                 let mut cells = vec![
-                    html! { a href=(paths::object("pools", namespace, &name)) { (name) } },
+                    link(Kind::Pools, namespace, &name),
                     badge(state, word(state)),
                     html! { (ready) " of " (pool.spec.replicas) " ready" },
                     html! { (shown(version.unwrap_or_default())) },

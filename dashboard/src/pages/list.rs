@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::layout::{Page, Viewer, page};
-use super::parts::{badge, table};
+use super::parts::{badge, link, table};
 use crate::kinds::Kind;
 use crate::paths;
 
@@ -164,9 +164,7 @@ fn cell(kind: Kind, column: &str, value: Option<&Value>, row: &Row) -> Markup {
                 html! { a href=(paths::object(kind.word(), namespace, name)) { (text) } }
             }
         },
-        "Cluster" if paths::is_name(&text) => {
-            html! { a href=(paths::object(Kind::Clusters.word(), namespace, &text)) { (text) } }
-        }
+        "Cluster" => link(Kind::Clusters, namespace, &text),
         "Ready" | "Reachable" | "Verified" | "Clean" | "Possible" | "Restored" => state(&text),
         _ => html! { (text) },
     }

@@ -15,7 +15,7 @@ use maud::{Markup, html};
 
 use super::fields::input;
 use super::layout::{Page, Viewer, form_token, page};
-use super::parts::{ago, badge, conditions, details, reason, section, state_of, table};
+use super::parts::{ago, badge, conditions, details, link, reason, section, state_of, table};
 use crate::access::{Access, Act};
 use crate::form::{Filled, pool::REPLICAS};
 use crate::kinds::Kind;
@@ -103,10 +103,6 @@ fn age(metadata: &ObjectMeta, now: Timestamp) -> Markup {
     html! { @if let Some(at) = metadata.creation_timestamp.as_ref() { (ago(at.0, now)) } }
 }
 
-fn of_cluster(namespace: &str, cluster: &str) -> Markup {
-    html! { a href=(paths::object("clusters", namespace, cluster)) { (cluster) } }
-}
-
 /// The form that changes how many machines a pool has, or why it cannot.
 #[must_use]
 pub fn scale(
@@ -175,7 +171,7 @@ pub fn pool<'a>(
         ("Namespace", html! { (namespace) }),
         (
             "Tenant cluster",
-            of_cluster(&namespace, &pool.spec.cluster_name),
+            link(Kind::Clusters, &namespace, &pool.spec.cluster_name),
         ),
         (
             "Machines",
@@ -217,11 +213,13 @@ pub fn machine<'a>(machine: &'a Machine, access: &Access, now: Timestamp) -> Obj
     let node = status
         .and_then(|s| s.node_name.as_deref())
         .unwrap_or("none yet");
-    let pool = paths::object("pools", &namespace, &spec.pool_name);
     let facts = vec![
         ("Namespace", html! { (namespace) }),
-        ("Tenant cluster", of_cluster(&namespace, &spec.cluster_name)),
-        ("Node pool", html! { a href=(pool) { (spec.pool_name) } }),
+        (
+            "Tenant cluster",
+            link(Kind::Clusters, &namespace, &spec.cluster_name),
+        ),
+        ("Node pool", link(Kind::Pools, &namespace, &spec.pool_name)),
         ("Phase", html! { (phase) }),
         ("Node", html! { (shown(node)) }),
         ("Version", html! { (shown(&spec.version)) }),
@@ -267,8 +265,10 @@ pub fn host(host: &Host, now: Timestamp) -> ObjectPage<'_> {
         ("Age", age(&host.metadata, now)),
     ];
     if let Some(claim) = status.and_then(|s| s.claim.as_ref()) {
-        let page = paths::object("machines", &namespace, &claim.machine_name);
-        facts.push(("Machine", html! { a href=(page) { (claim.machine_name) } }));
+        facts.push((
+            "Machine",
+            link(Kind::Machines, &namespace, &claim.machine_name),
+        ));
     }
     if let Some(seen) = status.and_then(|s| s.facts.as_ref()) {
         let memory = serde_json::to_value(&seen.memory).unwrap_or_default();
@@ -310,9 +310,9 @@ pub fn machines(all: &[Machine], now: Timestamp) -> Markup {
             let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
             let told = conditions.iter().find(|c| c.type_ == ConditionType::Ready.as_str());
             vec![
-                html! { a href=(paths::object("machines", &namespace, &machine.name_any())) { (machine.name_any()) } },
+                link(Kind::Machines, &namespace, &machine.name_any()),
                 badge(*state, phase),
-                html! { (machine.spec.pool_name) },
+                html! { (shown(&machine.spec.pool_name)) },
                 html! { (shown(&machine.spec.version)) },
                 html! { @if let Some(c) = told && *state != State::Ok { (reason(&c.reason)) ": " (super::parts::said(state_of(c), c)) } },
                 html! { @if let Some(at) = machine.metadata.creation_timestamp.as_ref() { (ago(at.0, now)) } },

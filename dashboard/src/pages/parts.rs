@@ -11,6 +11,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use maud::{Markup, html};
 
+use crate::kinds::Kind;
+use crate::paths;
+
 /// Conditions that are bad, or at least not at rest, where they are True.
 const BAD_IF_TRUE: [ConditionType; 5] = [
     ConditionType::AutoscalingRefused,
@@ -115,6 +118,14 @@ pub fn section(id: &str, title: &str, body: &Markup) -> Markup {
             h2 id={ (id) "-title" } { (title) }
             (body)
         }
+    }
+}
+
+/// The name of an object, which leads to its page. One that is no name leads nowhere.
+#[must_use]
+pub fn link(kind: Kind, namespace: &str, name: &str) -> Markup {
+    html! {
+        @if paths::is_name(name) { a href=(paths::object(kind.word(), namespace, name)) { (name) } } @else { (shown(name)) }
     }
 }
 
