@@ -101,7 +101,7 @@ fn checked(text: &str) -> Result<Token, NoToken> {
 
 fn of_kubeconfig(text: &str) -> Result<Token, NoToken> {
     // Nobody is known yet who pastes: what refers to itself could become very large.
-    if text.len() > MOST_KUBECONFIG || (text.contains(" &") && text.contains('*')) {
+    if text.len() > MOST_KUBECONFIG || (text.contains('&') && text.contains('*')) {
         return Err(NoToken::Kubeconfig);
     }
     let read = Kubeconfig::from_yaml(text).map_err(|_| NoToken::Kubeconfig)?;
@@ -167,6 +167,10 @@ mod tests {
             ("users: []".to_owned(), NoToken::NoUser),
             (
                 "a: &a [sesame]\nusers: [*a, *a]".to_owned(),
+                NoToken::Kubeconfig,
+            ),
+            (
+                "users: [&a [sesame],*a,*a]".to_owned(),
                 NoToken::Kubeconfig,
             ),
             (

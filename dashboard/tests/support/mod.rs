@@ -16,12 +16,12 @@ use testkit::apiserver::ManagementApi;
 use testkit::fixtures::{self, wait_allowed};
 
 /// The verbs of who may only look.
-pub const VIEW: &[&str] = &["get", "list", "watch"];
+pub(crate) const VIEW: &[&str] = &["get", "list", "watch"];
 /// The verbs of who may do anything.
-pub const EDIT: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+pub(crate) const EDIT: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
 /// A token of a person of this name, who may do `verbs` with objects of Covey in the namespace.
-pub async fn person(
+pub(crate) async fn person(
     api: &ManagementApi,
     namespace: &str,
     name: &str,
@@ -62,7 +62,7 @@ pub async fn person(
 }
 
 /// As whom the API knows a person.
-pub fn user(namespace: &str, name: &str) -> String {
+pub(crate) fn user(namespace: &str, name: &str) -> String {
     format!("system:serviceaccount:{namespace}:{name}")
 }
 
@@ -72,7 +72,7 @@ fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
 }
 
 /// A TenantCluster of this name that says it is ready, or what is wrong with its addons; with a pool.
-pub async fn seeded(client: &Client, namespace: &str, name: &str, is_ready: bool) -> Result<()> {
+pub(crate) async fn seeded(client: &Client, namespace: &str, name: &str, is_ready: bool) -> Result<()> {
     let clusters: Api<TenantCluster> = Api::namespaced(client.clone(), namespace);
     let create = PostParams::default();
     clusters
@@ -88,7 +88,7 @@ pub async fn seeded(client: &Client, namespace: &str, name: &str, is_ready: bool
 }
 
 /// Has a TenantCluster say that it is ready, or what is wrong with its addons.
-pub async fn say(client: &Client, namespace: &str, name: &str, is_ready: bool) -> Result<()> {
+pub(crate) async fn say(client: &Client, namespace: &str, name: &str, is_ready: bool) -> Result<()> {
     let clusters: Api<TenantCluster> = Api::namespaced(client.clone(), namespace);
     let conditions = match is_ready {
         true => json!([
