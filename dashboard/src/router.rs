@@ -29,7 +29,6 @@ const MOST_BYTES: usize = 256 << 10;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The service.
-#[must_use]
 pub fn router(sessions: &Sessions, upstream: Arc<dyn Upstream>, is_read_only: bool) -> Router {
     let app = App::new(sessions.clone(), upstream, is_read_only);
     let mut router = Router::new()

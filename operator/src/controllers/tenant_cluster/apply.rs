@@ -390,7 +390,7 @@ async fn act(
         }
         Action::KeepRestore { restore, etcd } => {
             keep(ctx, observed, |status| {
-                status.restore.clone_from(restore);
+                status.restore = restore.as_deref().cloned();
                 status.etcd = etcd.clone().or(status.etcd.take());
             })
             .await?;

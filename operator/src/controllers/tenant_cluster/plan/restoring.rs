@@ -46,7 +46,7 @@ pub(super) fn own(valid: &Validated, observed: &Observed, now: Timestamp) -> Opt
             && observed.restore.as_ref()?.target.is_some();
         let facts = can_begin.then(|| begin::facts(restore, now)).flatten()?;
         return Some(Action::KeepRestore {
-            restore: Some(facts),
+            restore: Some(Box::new(facts)),
             etcd: None,
         });
     };
@@ -68,14 +68,14 @@ pub(super) fn own(valid: &Validated, observed: &Observed, now: Timestamp) -> Opt
         given_up,
     } = next.record;
     Some(Action::KeepRestore {
-        restore: Some(RestoreProgress {
+        restore: Some(Box::new(RestoreProgress {
             quiet: is_quiet,
             salvaged: salvaged.map(kept),
             switched: is_switched,
             prepared: is_prepared,
             given_up: given_up.map(|why| one_line(&why, 1000)),
             ..facts.clone()
-        }),
+        })),
         etcd: next.switch.and_then(|built| etcd_of(observed, &built)),
     })
 }

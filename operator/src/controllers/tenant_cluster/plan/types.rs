@@ -244,7 +244,7 @@ pub enum Action {
     /// Write into the status how far a restore is.
     KeepRestore {
         /// That; none where it is over.
-        restore: Option<RestoreProgress>,
+        restore: Option<Box<RestoreProgress>>,
         /// What etcd is from then on, written with it.
         etcd: Option<EtcdStatus>,
     },

@@ -644,7 +644,7 @@ impl World {
             }
             Action::KeepRestore { restore, etcd } => {
                 let status = self.cluster.status.get_or_insert_default();
-                status.restore = restore.clone();
+                status.restore = restore.as_deref().cloned();
                 status.etcd = etcd.clone().or(status.etcd.take());
             }
             Action::KeepNetwork(ranges) => {
