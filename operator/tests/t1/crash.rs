@@ -314,7 +314,7 @@ async fn deletion_leaves_nothing_wherever_the_operator_dies() -> Result<()> {
             let off = |c: Option<&TenantCluster>| c.is_some_and(|c| c.finalizers().len() == 1);
             wait_for(&clusters, "demo", off, PATIENCE).await.map(drop)
         };
-        let died = dies(&operator, ours_is_off()).await?;
+        let died = Box::pin(dies(&operator, ours_is_off())).await?;
         drop(operator);
         let _operator = Operator::start(site)?;
         ours_is_off().await?;

@@ -327,7 +327,7 @@ async fn replacement_ends_the_same_wherever_the_operator_dies() -> Result<()> {
         plan.arm(crash);
         lose(stage, VICTIM).await?;
         let is_replaced = async || replaced(stage, &before, MOST).await.map(drop);
-        let died = dies(&operator, is_replaced()).await?;
+        let died = Box::pin(dies(&operator, is_replaced())).await?;
         drop(operator);
         let operator = stage.operator(&FaultPlan::none(), patience)?;
         let after = replaced(stage, &before, MOST).await?;

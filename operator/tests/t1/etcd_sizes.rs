@@ -264,7 +264,7 @@ async fn number_of_members_changes_the_same_wherever_the_operator_dies() -> Resu
         plan.arm(crash);
         ask_for(stage, to).await?;
         let changed = async || wait_until_of(stage, to).await.map(drop);
-        let died = dies(&operator, changed()).await?;
+        let died = Box::pin(dies(&operator, changed())).await?;
         drop(operator);
         let operator = stage.operator(&FaultPlan::none(), patience)?;
         wait_until_of(stage, to).await?;
@@ -275,7 +275,7 @@ async fn number_of_members_changes_the_same_wherever_the_operator_dies() -> Resu
     // The model dies after each (`operator/src/etcd_replacement/tests/sizes.rs`).
     let deaths = Deaths::asked_for_beside_the_model(4);
     for_deaths(deaths, "sizes", all, 6, async |lane: &&Lane, crash| {
-        life(lane, crash).await
+        Box::pin(life(lane, crash)).await
     })
     .await?;
     for Lane { stage, writer } in lanes {

@@ -45,7 +45,7 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 19] = [
+const UNSEEN: [(Where, &str, &str, &str); 22] = [
     (
         Where::Cluster,
         "get",
@@ -89,6 +89,24 @@ const UNSEEN: [(Where, &str, &str, &str); 19] = [
         "delete",
         "batch/jobs",
         "asked for where that is given up while Jobs build: see `etcd_restore`",
+    ),
+    (
+        Where::TenantNamespace,
+        "delete",
+        "apps/deployments",
+        "asked for where Events are kept elsewhere no more: see `etcd_events`, which does it as this user",
+    ),
+    (
+        Where::TenantNamespace,
+        "delete",
+        "networking.k8s.io/networkpolicies",
+        "as above",
+    ),
+    (
+        Where::TenantNamespace,
+        "delete",
+        "serviceaccounts",
+        "as above",
     ),
     (
         Where::SystemNamespace,
