@@ -143,12 +143,9 @@ impl Stream {
         }
     }
 
-    #[track_caller]
-    fn expect<'a>(&'a mut self, name: &'a str) -> impl Future<Output = Result<()>> + 'a {
-        async move {
-            assert_eq!(self.next().await?.as_deref(), Some(name));
-            Ok(())
-        }
+    async fn expect(&mut self, name: &str) -> Result<()> {
+        assert_eq!(self.next().await?.as_deref(), Some(name));
+        Ok(())
     }
 }
 
