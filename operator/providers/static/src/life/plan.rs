@@ -10,7 +10,7 @@ use api::{ConditionType, Host, Reason, names};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
-use super::identity;
+use super::{adoption, identity};
 use super::observed::{Errand, Finding, MachineState, Observed, Outcome, Twin};
 use super::status::{Draft, kept};
 use crate::plan::claim::{Claim, Owner};
@@ -22,6 +22,8 @@ use crate::session::retry;
 
 /// How often a machine is looked at where nothing is to be done.
 pub const AT_REST: Duration = Duration::from_mins(10);
+/// How often one is looked at whose node is to be taken over and has an owner that may be gone soon.
+const OWNED: Duration = Duration::from_mins(2);
 /// How often one that works is asked at first; doubled each time.
 const FIRST_POLL: Duration = Duration::from_secs(2);
 /// How often at last.
@@ -91,9 +93,10 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     }
     // One that was made before the claim, or for another spec, says nothing of what is there now.
     let look = observed.look.as_ref().filter(|look| look.is_of(host));
+    let mut rest = AT_REST;
     let errand = match draft.status.claim.is_some() {
         false => {
-            free(observed, look, &mut draft);
+            rest = free(observed, look, &mut draft);
             Some(Errand::Inspect)
         }
         true => held(observed, look, &mut draft),
@@ -102,7 +105,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let is_same =
         draft.status.claim == host.status.as_ref().and_then(|status| status.claim.clone());
     let look = look.filter(|_| is_same);
-    let due = |errand| (errand, due(host, errand, look, now));
+    let due = |errand| (errand, due(host, errand, (look, rest), now));
     Plan {
         action: (!has_finalizer && !is_going).then_some(Action::AddFinalizer),
         errand: errand.map(due),
@@ -116,13 +119,18 @@ fn is_abandoned(host: &Host) -> bool {
     said.is_some() && said.cloned() == host.uid()
 }
 
-/// When an errand is run: at once where the last look was another one.
-fn due(host: &Host, errand: Errand, look: Option<&Finding>, now: Timestamp) -> Timestamp {
+/// When an errand is run: at once where the last look was another one, and after `rest` where nothing is to be done.
+fn due(
+    host: &Host,
+    errand: Errand,
+    (look, rest): (Option<&Finding>, Duration),
+    now: Timestamp,
+) -> Timestamp {
     let Some(look) = look.filter(|look| look.errand == errand) else {
         return now;
     };
     let wait = match (look.failures, look.polls) {
-        (0, 0) => AT_REST + AT_REST.mul_f64(0.2 * chance(host, 0)),
+        (0, 0) => rest + rest.mul_f64(0.2 * chance(host, 0)),
         (failures, 0) => retry::after(failures, chance(host, failures)),
         (_, polls) => FIRST_POLL
             .saturating_mul(1 << (polls - 1).min(8))
@@ -143,11 +151,11 @@ fn chance(host: &Host, tries: u32) -> f64 {
     f64::from(seed) / (f64::from(u32::MAX) + 1.0)
 }
 
-/// Nobody has it: it is Available as long as everything is proven.
-fn free(observed: &Observed, look: Option<&Finding>, draft: &mut Draft) {
+/// Nobody has it: it is Available as long as everything is proven. Gives after how long it is looked at again.
+fn free(observed: &Observed, look: Option<&Finding>, draft: &mut Draft) -> Duration {
     let Some(look) = look else {
         // As it was; a claim is refused while the status speaks of another generation.
-        return;
+        return AT_REST;
     };
     draft.observed();
     match &look.outcome {
@@ -155,7 +163,7 @@ fn free(observed: &Observed, look: Option<&Finding>, draft: &mut Draft) {
             facts,
             host_key,
             clean,
-        } => seen(observed, look, (facts, host_key, clean), draft),
+        } => return seen(observed, look, (facts, host_key, clean), draft),
         Outcome::AnotherMachine { machine_id } => {
             draft.yes(ConditionType::Reachable, Reason::AsExpected);
             draft.unknown(ConditionType::Clean, Reason::NotLookedAt);
@@ -171,17 +179,22 @@ fn free(observed: &Observed, look: Option<&Finding>, draft: &mut Draft) {
         // Of a Machine; a look for nobody has none of them.
         Outcome::Claim(_) | Outcome::Join(_) | Outcome::Reset { .. } => {}
     }
+    AT_REST
 }
 
-/// A machine that nobody has, and what it said.
+/// A machine that nobody has, and what it said. Gives after how long it is looked at again.
 fn seen(
     observed: &Observed,
     look: &Finding,
     (facts, host_key, clean): (&Facts, &str, &Cleanliness),
     draft: &mut Draft,
-) {
+) -> Duration {
     draft.yes(ConditionType::Reachable, Reason::AsExpected);
     draft.status.facts = Some(kept(facts, host_key));
+    draft.status.node = None;
+    if adoption::is_node(&observed.host, facts) {
+        return node(observed, look, facts, draft);
+    }
     let is_clean = said_clean(clean, draft);
     let mut host = observed.host.clone();
     host.status = Some(draft.status.clone());
@@ -206,6 +219,37 @@ fn seen(
         true => draft.available(),
         false => draft.becomes(phase),
     }
+    AT_REST
+}
+
+/// A machine that is a node already and is to be taken over as it runs.
+fn node(observed: &Observed, look: &Finding, facts: &Facts, draft: &mut Draft) -> Duration {
+    let mut host = observed.host.clone();
+    host.status = Some(draft.status.clone());
+    let this = Twin::of(&host);
+    let duplicate = this.and_then(|this| identity::duplicate(&this, &observed.others));
+    let needs = needs(&observed.host, facts, look.at, observed.allows_cgroup1);
+    let problems = in_words(&observed.host, &preflight::problems_of_node(facts, &needs));
+    let found = adoption::node(facts);
+    let called = found.as_ref().map_or("", |node| &node.name);
+    let message = format!("it is the node {called} already, which is to be taken over as it runs");
+    draft.no(ConditionType::Clean, Reason::InUse, &message);
+    if let Some(message) = duplicate {
+        draft.no(ConditionType::Verified, Reason::Duplicate, &message);
+        draft.becomes(HostPhase::Unverified);
+    } else if !problems.is_empty() {
+        draft.no(ConditionType::Verified, Reason::NotUsable, &problems);
+        draft.becomes(HostPhase::Unverified);
+    } else if let Some(message) = adoption::held(observed, facts) {
+        draft.no(ConditionType::Verified, Reason::OwnedByAnother, &message);
+        draft.becomes(HostPhase::Quarantined);
+        return OWNED;
+    } else {
+        draft.yes(ConditionType::Verified, Reason::AsExpected);
+        draft.becomes(HostPhase::Adoptable);
+        draft.status.node = found;
+    }
+    AT_REST
 }
 
 /// Whether it said that nothing is left; the condition says what it said.
@@ -221,9 +265,9 @@ fn said_clean(clean: &Cleanliness, draft: &mut Draft) -> bool {
     *clean == Cleanliness::Clean
 }
 
-/// Everything that keeps a machine from becoming a node, in one text; empty: nothing. Whose it is has been asked.
-fn problems(host: &Host, facts: &Facts, at: Timestamp, allows_cgroup1: bool) -> String {
-    let needs = preflight::Needs {
+/// What is asked of a machine that nobody has.
+fn needs(host: &Host, facts: &Facts, at: Timestamp, allows_cgroup1: bool) -> preflight::Needs {
+    preflight::Needs {
         us: facts.owner.clone().unwrap_or(Owner {
             machine: "nobody".to_owned(),
             ..Owner::default()
@@ -232,8 +276,16 @@ fn problems(host: &Host, facts: &Facts, at: Timestamp, allows_cgroup1: bool) -> 
         cgroup1: allows_cgroup1,
         node_address: host.spec.node_address(),
         ..preflight::Needs::default()
-    };
-    let found = preflight::problems(facts, &needs);
+    }
+}
+
+/// Everything that keeps a machine from becoming a node, in one text; empty: nothing. Whose it is has been asked.
+fn problems(host: &Host, facts: &Facts, at: Timestamp, allows_cgroup1: bool) -> String {
+    let needs = needs(host, facts, at, allows_cgroup1);
+    in_words(host, &preflight::problems(facts, &needs))
+}
+
+fn in_words(host: &Host, found: &[Problem]) -> String {
     let found = found
         .iter()
         .filter(|found| !matches!(found, Problem::Owned(_)));
@@ -300,10 +352,14 @@ fn held(observed: &Observed, look: Option<&Finding>, draft: &mut Draft) -> Optio
             MachineState::Going | MachineState::Gone => Some(Errand::Reset),
             MachineState::Wanted | MachineState::Unknown => Some(Errand::Inspect),
         },
-        // The first two are not of a Host that a Machine has.
-        (true, HostPhase::Unverified | HostPhase::Available | HostPhase::Joined) => {
-            Some(Errand::Inspect)
-        }
+        // The first three are not of a Host that a Machine has.
+        (
+            true,
+            HostPhase::Unverified
+            | HostPhase::Available
+            | HostPhase::Adoptable
+            | HostPhase::Joined,
+        ) => Some(Errand::Inspect),
     }
 }
 
@@ -366,8 +422,21 @@ fn follow(observed: &Observed, look: &Finding, draft: &mut Draft) {
             if draft.says(ConditionType::Verified, Reason::MachineChanged) {
                 draft.yes(ConditionType::Verified, Reason::AsExpected);
             }
+            is_taken_over(facts, draft);
         }
         _ => {}
+    }
+}
+
+/// Another installation has taken the node over: what is on the machine is its own now, and nothing of it is touched.
+fn is_taken_over(facts: &Facts, draft: &mut Draft) {
+    let ours = draft.status.claim.clone().unwrap_or_default().machine_uid;
+    if let Some(owner) = facts.owner.as_ref().filter(|owner| owner.machine != ours)
+        && draft.phase() == HostPhase::Joined
+    {
+        draft.becomes(HostPhase::Quarantined);
+        let words = Claim::Foreign(owner.clone()).words();
+        draft.no(ConditionType::Verified, Reason::OwnedByAnother, &words);
     }
 }
 
@@ -379,7 +448,7 @@ fn claimed(claim: &Claim, draft: &mut Draft) {
         }
         // Nothing was done on it for this Machine, which takes another one.
         Claim::Foreign(_) => (HostPhase::Quarantined, Reason::OwnedByAnother),
-        Claim::Unwritable => (HostPhase::Unverified, Reason::NotUsable),
+        Claim::Unwritable | Claim::Changed(_) => (HostPhase::Unverified, Reason::NotUsable),
     };
     draft.status.claim = None;
     draft.becomes(phase);
