@@ -50,7 +50,10 @@ pub fn of<H: Borrow<Host>>(pool: &NodePool, hosts: &[H], trusted: Option<&[Strin
                 nodes.awaited.insert(shown.to_owned());
                 continue;
             }
-            let facts = host.status.as_ref().and_then(|status| status.facts.as_ref());
+            let facts = host
+                .status
+                .as_ref()
+                .and_then(|status| status.facts.as_ref());
             let version = facts.and_then(|facts| facts.kubelet.clone());
             let (Some(found), Some(trusted), Some(version)) = (found, trusted, version) else {
                 continue;

@@ -132,7 +132,9 @@ async fn taken(world: &World) -> Result<Machine> {
 async fn is_as_it_ran(world: &World, machine: &Machine, authority: &str) -> Result<()> {
     let config = world.real.shell("cat /etc/kubernetes/kubelet.conf").await?;
     ensure!(
-        config.contains(authority) && !config.contains("192.0.2.1") && config.contains("server: https://"),
+        config.contains(authority)
+            && !config.contains("192.0.2.1")
+            && config.contains("server: https://"),
         "{config}"
     );
     let owner = world.real.shell("cat /var/lib/covey/owner.json").await?;
@@ -142,7 +144,10 @@ async fn is_as_it_ran(world: &World, machine: &Machine, authority: &str) -> Resu
     );
     let calls = world.real.shell("cat /run/calls").await?;
     ensure!(calls.contains("rc-service kubelet restart"), "{calls}");
-    ensure!(!calls.contains("kubeadm") && !calls.contains("containerd"), "{calls}");
+    ensure!(
+        !calls.contains("kubeadm") && !calls.contains("containerd"),
+        "{calls}"
+    );
     Ok(())
 }
 
@@ -155,7 +160,12 @@ async fn running_node_is_taken_over_with_its_name_and_reset_with_its_machine() -
     let (authority, tenant) = authority(&world).await?;
     becomes_node(&world, &authority, 7200).await?;
     let called = format!("static://before/{NODE}");
-    ensure!(world.site.tenants.put(&tenant, &node_path(NODE), &node(&called)));
+    ensure!(
+        world
+            .site
+            .tenants
+            .put(&tenant, &node_path(NODE), &node(&called))
+    );
     // The pool is there first: it waits until it is known which nodes run.
     make_pool(&world).await?;
     list(&world).await?;
@@ -166,19 +176,34 @@ async fn running_node_is_taken_over_with_its_name_and_reset_with_its_machine() -
     is_as_it_ran(&world, &machine, &authority).await?;
     let host = world.hosts.get("a").await?;
     ensure!(phase(&host) == Some(HostPhase::Joined));
-    let found = host.status.and_then(|status| status.node).context("no node")?;
-    ensure!(found.name == NODE && found.ca_fingerprints.len() == 1, "{found:?}");
+    let found = host
+        .status
+        .and_then(|status| status.node)
+        .context("no node")?;
+    ensure!(
+        found.name == NODE && found.ca_fingerprints.len() == 1,
+        "{found:?}"
+    );
 
     world.site.remove_pool("workers").await?;
     let host = world.available("a").await?;
     let status = host.status.unwrap_or_default();
-    ensure!(status.claim.is_none() && status.node.is_none(), "{status:?}");
+    ensure!(
+        status.claim.is_none() && status.node.is_none(),
+        "{status:?}"
+    );
     let left = world
         .real
         .shell("ls /etc/kubernetes /var/lib/kubelet /var/lib/covey/owner.json 2> /dev/null || true")
         .await?;
     ensure!(left.is_empty(), "{left}");
-    ensure!(world.site.tenants.object(&tenant, &node_path(NODE)).is_none());
+    ensure!(
+        world
+            .site
+            .tenants
+            .object(&tenant, &node_path(NODE))
+            .is_none()
+    );
     operator.stop().await
 }
 
@@ -202,7 +227,12 @@ async fn node_of_another_authority_or_of_a_living_installation_is_left_alone() -
     make_pool(&world).await?;
     let waits = |pool: Option<&api::NodePool>| {
         let status = pool.and_then(|pool| pool.status.as_ref());
-        status.is_some_and(|status| status.conditions.iter().any(|c| c.message.contains("NoneLeft")))
+        status.is_some_and(|status| {
+            status
+                .conditions
+                .iter()
+                .any(|c| c.message.contains("NoneLeft"))
+        })
     };
     wait_for(&world.site.pools(), "workers", waits, PATIENCE).await?;
     // A person says that it is gone for good. Its kubelet believes another authority.
@@ -212,7 +242,10 @@ async fn node_of_another_authority_or_of_a_living_installation_is_left_alone() -
     let pool = world.site.pools().get("workers").await?;
     operator.reconcile_pool(&world.site, "workers").await?;
     let machines = world.site.machines_of("workers").await?;
-    ensure!(machines.len() == 1 && machines[0].name_any() != NODE, "{pool:?}");
+    ensure!(
+        machines.len() == 1 && machines[0].name_any() != NODE,
+        "{pool:?}"
+    );
     let owner = world.real.shell("cat /var/lib/covey/owner.json").await?;
     ensure!(owner.contains(LOST), "{owner}");
     let config = world.real.shell("cat /etc/kubernetes/kubelet.conf").await?;
@@ -232,13 +265,18 @@ async fn node_of_another_authority_or_of_a_living_installation_is_left_alone() -
     // Another installation takes it over in its turn: what is there is its own.
     world
         .real
-        .shell("sed -i 's/\"machine\":\"[^\"]*\"/\"machine\":\"theirs\"/' /var/lib/covey/owner.json")
+        .shell(
+            "sed -i 's/\"machine\":\"[^\"]*\"/\"machine\":\"theirs\"/' /var/lib/covey/owner.json",
+        )
         .await?;
     look_again(&world, "theirs").await?;
     let host = world.wait("a", held).await?;
     ensure!(phase(&host) == Some(HostPhase::Quarantined));
     world.site.remove_pool("workers").await?;
-    world.real.shell("test -s /etc/kubernetes/kubelet.conf").await?;
+    world
+        .real
+        .shell("test -s /etc/kubernetes/kubelet.conf")
+        .await?;
     operator.stop().await
 }
 
@@ -264,7 +302,12 @@ impl Stage {
         let world = &self.world;
         becomes_node(world, &self.authority, 7200).await?;
         let called = format!("static://before/{NODE}");
-        ensure!(world.site.tenants.put(&self.tenant, &node_path(NODE), &node(&called)));
+        ensure!(
+            world
+                .site
+                .tenants
+                .put(&self.tenant, &node_path(NODE), &node(&called))
+        );
         look_again(world, &Timestamp::now().as_millisecond().to_string()).await?;
         is_adoptable(world).await?;
         let operator = self.hand.take().await?;

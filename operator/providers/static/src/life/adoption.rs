@@ -24,7 +24,9 @@ pub const OWNER_GONE: Duration = AT_REST.saturating_mul(3);
 /// Whether it is a node that is to be taken over.
 #[must_use]
 pub fn is_node(host: &Host, facts: &Facts) -> bool {
-    host.spec.adopt && facts.kubelet_configured && !(facts.kubelet_ca.is_empty() && facts.tasks == 0)
+    host.spec.adopt
+        && facts.kubelet_configured
+        && !(facts.kubelet_ca.is_empty() && facts.tasks == 0)
 }
 
 /// The node, as the status has it; none where the machine does not say which it is.
@@ -51,7 +53,9 @@ pub(super) fn held(observed: &Observed, facts: &Facts) -> Option<String> {
         );
     }
     if observed.owner_is_here {
-        return Some(format!("it belongs to {owner}, which is there: delete that Machine first"));
+        return Some(format!(
+            "it belongs to {owner}, which is there: delete that Machine first"
+        ));
     }
     let annotations = observed.host.annotations();
     if annotations.get(names::ANNOTATION_TAKE_OVER) == Some(&owner.machine) {
@@ -115,7 +119,11 @@ pub fn is_for(machine: &Machine, host: &Host) -> bool {
     };
     let node = adoptable(host).filter(|_| host.uid().as_deref() == Some(uid));
     node.is_some_and(|node| {
-        node.name == machine.name_any() && node.ca_fingerprints.iter().any(|known| known == fingerprint)
+        node.name == machine.name_any()
+            && node
+                .ca_fingerprints
+                .iter()
+                .any(|known| known == fingerprint)
     })
 }
 

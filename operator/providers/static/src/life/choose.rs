@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
-use super::{adoption, identity};
 use super::observed::Twin;
+use super::{adoption, identity};
 
 /// Whether a Host may be taken by anybody.
 #[must_use]

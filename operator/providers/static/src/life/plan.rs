@@ -10,9 +10,9 @@ use api::{ConditionType, Host, Reason, names};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
-use super::{adoption, identity};
 use super::observed::{Errand, Finding, MachineState, Observed, Outcome, Twin};
 use super::status::{Draft, kept};
+use super::{adoption, identity};
 use crate::plan::claim::{Claim, Owner};
 use crate::plan::cleanliness::Cleanliness;
 use crate::plan::facts::Facts;
@@ -355,10 +355,7 @@ fn held(observed: &Observed, look: Option<&Finding>, draft: &mut Draft) -> Optio
         // The first three are not of a Host that a Machine has.
         (
             true,
-            HostPhase::Unverified
-            | HostPhase::Available
-            | HostPhase::Adoptable
-            | HostPhase::Joined,
+            HostPhase::Unverified | HostPhase::Available | HostPhase::Adoptable | HostPhase::Joined,
         ) => Some(Errand::Inspect),
     }
 }

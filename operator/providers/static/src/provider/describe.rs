@@ -41,10 +41,7 @@ pub(super) fn description(host: &Host, machine: &str) -> Description {
     // Until the machine itself has said whose it is, another Host may be taken, and a providerID is for good.
     let is_certain = !matches!(
         phase,
-        HostPhase::Unverified
-            | HostPhase::Available
-            | HostPhase::Adoptable
-            | HostPhase::Claimed
+        HostPhase::Unverified | HostPhase::Available | HostPhase::Adoptable | HostPhase::Claimed
     );
     let is_going = phase == HostPhase::Resetting;
     let id = || names::static_provider_id(&host.name_any(), machine);

@@ -84,7 +84,10 @@ async fn an_owner_is_replaced_only_as_it_was_seen_and_by_one_alone() -> Result<(
         claim(&machine, &owner("lost")).await?;
         let other = take(&machine, &owner("m"), &seen("another")).await?;
         assert_eq!(other, Claim::Foreign(owner("lost")), "{flavour:?}");
-        assert_eq!(claim(&machine, &owner("m")).await?, Claim::Foreign(owner("lost")));
+        assert_eq!(
+            claim(&machine, &owner("m")).await?,
+            Claim::Foreign(owner("lost"))
+        );
         let (one, two, three) = (owner("one"), owner("two"), owner("three"));
         let lost = seen("lost");
         let claims = tokio::try_join!(
@@ -96,8 +99,15 @@ async fn an_owner_is_replaced_only_as_it_was_seen_and_by_one_alone() -> Result<(
         let won = claims.iter().filter(|claim| **claim == Claim::Ours).count();
         assert_eq!(won, 1, "{flavour:?}: {claims:?}");
         let winner = facts(&machine, "").await?.owner.unwrap();
-        assert_eq!(take(&machine, &winner, &lost).await?, Claim::Ours, "again is fine");
-        assert_eq!(machine.shell("ls /var/lib/covey").await?.trim(), "owner.json");
+        assert_eq!(
+            take(&machine, &winner, &lost).await?,
+            Claim::Ours,
+            "again is fine"
+        );
+        assert_eq!(
+            machine.shell("ls /var/lib/covey").await?.trim(),
+            "owner.json"
+        );
         // Where it was nobody's, it is claimed as any other.
         machine.shell("rm /var/lib/covey/owner.json").await?;
         assert_eq!(take(&machine, &owner("m"), &lost).await?, Claim::Ours);
@@ -134,7 +144,9 @@ async fn who_has_a_machine_says_so_at_each_look_and_nobody_else_does() -> Result
         let age = facts(&machine, "other").await?.owner_looked.unwrap();
         assert!((3600..3700).contains(&age), "{age}");
         // A clock that was set back, and a file that was cut off.
-        machine.shell("echo 99999999999 > /var/lib/covey/looked").await?;
+        machine
+            .shell("echo 99999999999 > /var/lib/covey/looked")
+            .await?;
         assert_eq!(facts(&machine, "").await?.owner_looked, Some(0));
         machine.shell(": > /var/lib/covey/looked").await?;
         assert_eq!(facts(&machine, "").await?.owner_looked, None);

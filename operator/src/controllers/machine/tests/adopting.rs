@@ -35,7 +35,10 @@ fn is_taken(world: &mut World, state: State) {
 fn taken(called: &str) -> World {
     let mut world = adopter(called);
     world.settle();
-    assert!(world.vm.is_some() && world.drawn == 0, "asked for, and no token");
+    assert!(
+        world.vm.is_some() && world.drawn == 0,
+        "asked for, and no token"
+    );
     is_taken(&mut world, State::Creating);
     world.settle();
     let status = world.machine.status.clone().unwrap();
@@ -66,7 +69,10 @@ fn a_node_that_joined_by_itself_is_called_as_its_host_is() {
     let id = format!("{HOST}/{name}");
     assert_eq!(world.node.as_ref().unwrap().provider_id, id);
     let status = world.machine.status.clone().unwrap();
-    assert_eq!((status.provider_id, status.node_name), (Some(id), Some(name)));
+    assert_eq!(
+        (status.provider_id, status.node_name),
+        (Some(id), Some(name))
+    );
 }
 
 #[test]
@@ -85,7 +91,12 @@ fn what_a_forgotten_namesake_left_is_no_conflict() {
     let mut world = World::new();
     world.left_user_data = Some("uid-of-the-old-secret".to_owned());
     let first = plan(&world.observe(), world.now);
-    assert!(!first.actions.iter().any(|action| matches!(action, Action::CreateUserData(_))));
+    assert!(
+        !first
+            .actions
+            .iter()
+            .any(|action| matches!(action, Action::CreateUserData(_)))
+    );
     world.comes_up();
     assert_eq!(world.left_user_data, None);
 }

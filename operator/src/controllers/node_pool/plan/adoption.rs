@@ -80,7 +80,9 @@ pub(super) fn give_way(
     let mut gone = Vec::new();
     for location in observed.nodes.of.keys() {
         let is_there = |m: &&Machine| {
-            let at = template.location_of(m).is_some_and(|at| at.shown == *location);
+            let at = template
+                .location_of(m)
+                .is_some_and(|at| at.shown == *location);
             at && has_nothing(m) && !plan.deletions.iter().any(|d| d.name == m.name_any())
         };
         let waiting: Vec<_> = observed.owned().filter(is_there).collect();

@@ -45,7 +45,10 @@ fn racks(replicas: i32) -> World {
     };
     let vms = json!({ "name": "vms", "weight": 1, "provider": { "kubevirt": {} } });
     let locations = json!([rack("a"), rack("b"), vms]);
-    World::new(replicas, &json!({ "provider": null, "locations": locations }))
+    World::new(
+        replicas,
+        &json!({ "provider": null, "locations": locations }),
+    )
 }
 
 fn found(world: &World, hosts: &[Host], trusted: &[&str]) -> Nodes {
@@ -59,7 +62,13 @@ fn taken(world: &World) -> Vec<(String, Option<String>, String)> {
         .machines
         .iter()
         .filter(adopts)
-        .map(|m| (m.name_any(), m.spec.location.clone(), m.spec.version.clone()))
+        .map(|m| {
+            (
+                m.name_any(),
+                m.spec.location.clone(),
+                m.spec.version.clone(),
+            )
+        })
         .collect();
     all.sort();
     all
@@ -73,13 +82,20 @@ fn some(text: &str) -> Option<String> {
 fn nodes_are_known_by_location_and_by_an_authority_that_is_trusted() {
     let world = racks(3);
     let none = json!({});
-    let hosts = [host("h2", "b", &none), host("h1", "a", &none), host("h3", "c", &none)];
+    let hosts = [
+        host("h2", "b", &none),
+        host("h1", "a", &none),
+        host("h3", "c", &none),
+    ];
     let nodes = found(&world, &hosts, &["new", OURS]);
     let names = |location: &str| -> Vec<_> {
         let of = nodes.of.get(location).into_iter().flatten();
         of.map(|node| node.name.as_str()).collect()
     };
-    assert_eq!((names("a"), names("b"), names("vms")), (vec!["node-h1"], vec!["node-h2"], vec![]));
+    assert_eq!(
+        (names("a"), names("b"), names("vms")),
+        (vec!["node-h1"], vec!["node-h2"], vec![])
+    );
     assert!(nodes.awaited.is_empty());
     assert_eq!(nodes.of["a"][0].fingerprint, OURS);
     // Another authority, and one that is trusted no more.
@@ -100,7 +116,11 @@ fn nodes_are_known_by_location_and_by_an_authority_that_is_trusted() {
 #[test]
 fn what_nobody_has_looked_at_is_awaited() {
     let world = racks(3);
-    let fresh = [host("h1", "b", &json!({ "status": { "observedGeneration": null, "phase": null } }))];
+    let fresh = [host(
+        "h1",
+        "b",
+        &json!({ "status": { "observedGeneration": null, "phase": null } }),
+    )];
     let nodes = found(&world, &fresh, &[OURS]);
     assert_eq!(nodes.awaited.iter().collect::<Vec<_>>(), ["b"]);
     // The authority is not known yet.
@@ -108,7 +128,11 @@ fn what_nobody_has_looked_at_is_awaited() {
     let nodes = nodes::of(&world.pool, &hosts, None);
     assert_eq!((nodes.of.len(), nodes.awaited.len()), (0, 1));
     // One that was looked at and cannot be reached is not.
-    let down = [host("h1", "a", &json!({ "status": { "phase": "Unverified" } }))];
+    let down = [host(
+        "h1",
+        "a",
+        &json!({ "status": { "phase": "Unverified" } }),
+    )];
     assert_eq!(found(&world, &down, &[OURS]), Nodes::default());
 }
 
@@ -118,7 +142,12 @@ fn each_location_takes_over_its_own_nodes_before_it_makes_others() {
     let none = json!({});
     let old = json!({ "status": { "facts": { "machineID": "h2", "hostKey": "h2", "architecture": "amd64", "cpu": 8,
         "memory": "16000Mi", "os": "debian 12", "kernel": "6.1.0", "cgroup2": true, "tun": true, "kubelet": "1.34.2" } } });
-    let hosts = [host("h1", "a", &none), host("h2", "b", &old), host("h3", "b", &none), host("h4", "b", &none)];
+    let hosts = [
+        host("h1", "a", &none),
+        host("h2", "b", &old),
+        host("h3", "b", &none),
+        host("h4", "b", &none),
+    ];
     world.nodes = found(&world, &hosts, &[OURS]);
     world.settle();
     let expected = [
@@ -126,9 +155,16 @@ fn each_location_takes_over_its_own_nodes_before_it_makes_others() {
         ("node-h2".to_owned(), some("b"), "1.34.2".to_owned()),
         ("node-h3".to_owned(), some("b"), "1.35.4".to_owned()),
     ];
-    assert_eq!(taken(&world), expected, "two of each location, and node-h4 has no place");
+    assert_eq!(
+        taken(&world),
+        expected,
+        "two of each location, and node-h4 has no place"
+    );
     assert_eq!(world.machines.len(), 6, "and none was taken away again");
-    let adopts = world.machines.iter().find_map(|m| (m.name_any() == "node-h1").then(|| m.adopts()));
+    let adopts = world
+        .machines
+        .iter()
+        .find_map(|m| (m.name_any() == "node-h1").then(|| m.adopts()));
     assert_eq!(adopts, Some(Some(("uid-h1", OURS))));
 }
 
@@ -165,7 +201,10 @@ fn nothing_is_made_where_nodes_are_awaited_and_the_pool_looks_again() {
     world.nodes = found(&world, &[host("h1", "a", &json!({}))], &[OURS]);
     world.settle();
     let names: Vec<_> = taken(&world).into_iter().map(|(name, ..)| name).collect();
-    assert_eq!((names, world.machines.len()), (vec!["node-h1".to_owned()], 2));
+    assert_eq!(
+        (names, world.machines.len()),
+        (vec!["node-h1".to_owned()], 2)
+    );
 }
 
 #[test]
@@ -179,9 +218,15 @@ fn machines_that_wait_for_a_host_give_way_and_nobody_else_does() {
         "phase": "Creating", "addresses": [{ "type": "InternalIP", "address": "192.0.2.9" }],
     })));
     let none = json!({});
-    world.nodes = found(&world, &[host("h1", "a", &none), host("h2", "a", &none)], &[OURS]);
+    world.nodes = found(
+        &world,
+        &[host("h1", "a", &none), host("h2", "a", &none)],
+        &[OURS],
+    );
     world.settle();
-    world.machines.retain(|m| m.metadata.deletion_timestamp.is_none());
+    world
+        .machines
+        .retain(|m| m.metadata.deletion_timestamp.is_none());
     world.settle();
     let names: Vec<_> = world.machines.iter().map(ResourceExt::name_any).collect();
     assert_eq!((names.len(), taken(&world).len()), (2, 1), "{names:?}");

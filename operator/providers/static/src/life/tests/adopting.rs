@@ -72,7 +72,10 @@ fn a_node_is_adoptable_only_where_that_is_asked_for_and_says_which_it_is() {
     assert_eq!(case.phase(), HostPhase::Adoptable);
     let status = case.observed.host.status.clone().unwrap();
     let found = status.node.unwrap();
-    assert_eq!((found.name.as_str(), found.ca_fingerprints.len()), ("w-old", 2));
+    assert_eq!(
+        (found.name.as_str(), found.ca_fingerprints.len()),
+        ("w-old", 2)
+    );
     let lost = HostOwner {
         installation_uid: "lost".to_owned(),
         tenant_cluster_uid: "tc-lost".to_owned(),
@@ -86,10 +89,34 @@ fn a_node_is_adoptable_only_where_that_is_asked_for_and_says_which_it_is() {
     assert_eq!(case.observed.host.status.unwrap().node, None);
     // It does not say which node it is, or what it believes.
     for (bad, word) in [
-        (Facts { node_name: None, ..node() }, "kubelet-client-current.pem"),
-        (Facts { node_name: Some("a.b".to_owned()), ..node() }, "a.b"),
-        (Facts { kubelet_authorities: Vec::new(), ..node() }, "certificate-authority-data"),
-        (Facts { kubelet: None, ..node() }, "kubelet version"),
+        (
+            Facts {
+                node_name: None,
+                ..node()
+            },
+            "kubelet-client-current.pem",
+        ),
+        (
+            Facts {
+                node_name: Some("a.b".to_owned()),
+                ..node()
+            },
+            "a.b",
+        ),
+        (
+            Facts {
+                kubelet_authorities: Vec::new(),
+                ..node()
+            },
+            "certificate-authority-data",
+        ),
+        (
+            Facts {
+                kubelet: None,
+                ..node()
+            },
+            "kubelet version",
+        ),
     ] {
         let case = seen_as(true, bad);
         assert_eq!(case.phase(), HostPhase::Unverified);
@@ -106,9 +133,8 @@ fn nothing_is_taken_from_an_owner_that_may_be_alive() {
         let mut case = Case::new();
         case.observed.host.spec.adopt = true;
         case.observed.owner_is_here = is_here;
-        let annotations = annotation.map(|uid| {
-            [(names::ANNOTATION_TAKE_OVER.to_owned(), uid.to_owned())].into()
-        });
+        let annotations =
+            annotation.map(|uid| [(names::ANNOTATION_TAKE_OVER.to_owned(), uid.to_owned())].into());
         case.observed.host.metadata.annotations = annotations;
         case.sees(Errand::Inspect, says(facts));
         case
@@ -124,9 +150,15 @@ fn nothing_is_taken_from_an_owner_that_may_be_alive() {
     assert_eq!(just_now.observed.host.status.as_ref().unwrap().node, None);
     let (errand, due) = plan(&just_now.observed, now()).errand.unwrap();
     assert_eq!(errand, Errand::Inspect);
-    assert!(due < now() + SignedDuration::from_mins(3), "looked at again soon");
+    assert!(
+        due < now() + SignedDuration::from_mins(3),
+        "looked at again soon"
+    );
 
-    assert_eq!(with(looked(None), false, None).phase(), HostPhase::Quarantined);
+    assert_eq!(
+        with(looked(None), false, None).phase(),
+        HostPhase::Quarantined
+    );
     let other = with(looked(None), false, Some("m-other"));
     assert_eq!(other.phase(), HostPhase::Quarantined);
     let said = with(looked(None), false, Some("m-lost"));
@@ -138,7 +170,10 @@ fn nothing_is_taken_from_an_owner_that_may_be_alive() {
         owner: Some(Owner::default()),
         ..node()
     };
-    assert_eq!(with(unread, false, Some("")).phase(), HostPhase::Quarantined);
+    assert_eq!(
+        with(unread, false, Some("")).phase(),
+        HostPhase::Quarantined
+    );
     let nobody = Facts {
         owner: None,
         ..looked(None)
@@ -172,7 +207,10 @@ fn only_the_machine_that_was_made_for_this_node_gets_it() {
     let free = [Case::available().observed.host];
     assert!(choose::choose(&free, &selector, &right).is_none());
     let uid = free[0].metadata.uid.clone().unwrap();
-    assert_eq!(choose::claim(&free[0], &adopter(&uid, FINGERPRINT), now()), None);
+    assert_eq!(
+        choose::claim(&free[0], &adopter(&uid, FINGERPRINT), now()),
+        None
+    );
     // Not while the status speaks of another spec.
     let mut changed = hosts;
     changed[0].metadata.generation = Some(7);
@@ -205,13 +243,17 @@ fn what_changed_since_it_was_seen_is_not_touched() {
 fn an_adopted_machine_lives_as_any_other_and_is_clean_in_the_end() {
     let mut case = seen_as(true, node());
     let uid = case.observed.host.metadata.uid.clone().unwrap();
-    case.observed.host.status = choose::claim(&case.observed.host, &adopter(&uid, FINGERPRINT), now());
+    case.observed.host.status =
+        choose::claim(&case.observed.host, &adopter(&uid, FINGERPRINT), now());
     case.observed.machine = MachineState::Wanted;
     let next = |case: &Case| plan(&case.observed, now()).errand.unwrap().0;
     assert_eq!(next(&case), Errand::Claim);
     case.sees(Errand::Claim, Outcome::Claim(Claim::Ours));
     assert_eq!(next(&case), Errand::Join);
-    case.sees(Errand::Join, Outcome::Join(Progress::Joined("w-old".to_owned())));
+    case.sees(
+        Errand::Join,
+        Outcome::Join(Progress::Joined("w-old".to_owned())),
+    );
     assert_eq!(case.phase(), HostPhase::Joined);
     assert!(case.observed.host.status.as_ref().unwrap().node.is_some());
     case.observed.host.status = choose::release(&case.observed.host, "uid-w-old");
@@ -223,7 +265,10 @@ fn an_adopted_machine_lives_as_any_other_and_is_clean_in_the_end() {
     };
     case.sees(Errand::Reset, undone);
     let status = case.observed.host.status.clone().unwrap();
-    assert_eq!((status.phase, status.claim, status.node), (Some(HostPhase::Available), None, None));
+    assert_eq!(
+        (status.phase, status.claim, status.node),
+        (Some(HostPhase::Available), None, None)
+    );
 }
 
 #[test]
@@ -240,7 +285,10 @@ fn a_claim_that_somebody_was_quicker_with_leaves_the_node_alone() {
         case.sees(Errand::Claim, Outcome::Claim(claim));
         let status = case.observed.host.status.clone().unwrap();
         assert_eq!(status.claim, None);
-        assert_eq!(plan(&case.observed, now()).errand.unwrap().0, Errand::Inspect);
+        assert_eq!(
+            plan(&case.observed, now()).errand.unwrap().0,
+            Errand::Inspect
+        );
     }
 }
 
@@ -255,7 +303,10 @@ fn a_node_that_another_installation_took_over_is_its_own() {
     assert_eq!(case.phase(), HostPhase::Quarantined);
     assert_eq!(verified(&case).0, "OwnedByAnother");
     // Nothing is undone on it, and the claim goes with the Machine.
-    assert_eq!(plan(&case.observed, now()).errand.unwrap().0, Errand::Inspect);
+    assert_eq!(
+        plan(&case.observed, now()).errand.unwrap().0,
+        Errand::Inspect
+    );
     case.observed.machine = MachineState::Going;
     let foreign = Progress::Foreign("another owner".to_owned());
     let reset = Outcome::Reset {
