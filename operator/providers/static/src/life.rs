@@ -7,6 +7,7 @@
 //! | [`choose`] | which Host a Machine takes, and how its claim is written |
 //! | [`identity`] | whether it is the machine that it was, and listed once |
 //! | [`adoption`] | whether the node that runs on it may be taken over |
+//! | `free` | what follows where nobody has it |
 //! | [`failure`] | why a look failed, as a reason |
 //!
 //! Unverified and Available turn into each other by what is seen; a claim leads from Available by Claimed and
@@ -20,6 +21,7 @@
 pub mod adoption;
 pub mod choose;
 pub mod failure;
+mod free;
 pub mod identity;
 pub mod observed;
 pub mod plan;

@@ -41,7 +41,7 @@ fn certificate(common_name: &str) -> Result<String> {
 async fn becomes_node(world: &World, authority: &str, looked: u32) -> Result<()> {
     let client = certificate(&format!("system:node:{NODE}"))?;
     let kubelet = "for f in /proc/[0-9]*; do if [ \"$(cat $f/comm)\" = kubelet ]; then kill ${f#/proc/}; fi; done 2> /dev/null\n\
-                   cp /bin/sleep /run/kubelet; setsid /run/kubelet 1000 < /dev/null > /dev/null 2>&1 &";
+                   rm -f /run/kubelet; cp /bin/sleep /run/kubelet; setsid /run/kubelet 1000 < /dev/null > /dev/null 2>&1 &";
     let files = format!(
         "rm -f /run/calls; mkdir -p /etc/kubernetes/pki /var/lib/kubelet/pki /var/lib/covey\n\
          printf 'clusters:\\n- cluster:\\n    certificate-authority-data: {authority}\\n    server: https://192.0.2.1:6443\\n' > /etc/kubernetes/kubelet.conf\n\
@@ -128,6 +128,13 @@ async fn taken(world: &World) -> Result<Machine> {
     found.context("gone")
 }
 
+/// Machines of the pool that nobody asked to go.
+async fn staying(world: &World) -> Result<usize> {
+    let machines = world.site.machines_of("workers").await?;
+    let stays = |machine: &&Machine| machine.metadata.deletion_timestamp.is_none();
+    Ok(machines.iter().filter(stays).count())
+}
+
 /// What is on the machine then.
 async fn is_as_it_ran(world: &World, machine: &Machine, authority: &str) -> Result<()> {
     let config = world.real.shell("cat /etc/kubernetes/kubelet.conf").await?;
@@ -166,13 +173,13 @@ async fn running_node_is_taken_over_with_its_name_and_reset_with_its_machine() -
             .tenants
             .put(&tenant, &node_path(NODE), &node(&called))
     );
-    // The pool is there first: it waits until it is known which nodes run.
-    make_pool(&world).await?;
+    // Nobody has looked at it yet: the pool waits until it is known which nodes run.
     list(&world).await?;
+    make_pool(&world).await?;
     let machine = taken(&world).await?;
     let status = machine.status.clone().unwrap_or_default();
     ensure!(status.provider_id.as_ref() == Some(&called), "{status:?}");
-    ensure!(world.site.machines_of("workers").await?.len() == 1);
+    ensure!(staying(&world).await? == 1);
     is_as_it_ran(&world, &machine, &authority).await?;
     let host = world.hosts.get("a").await?;
     ensure!(phase(&host) == Some(HostPhase::Joined));
@@ -260,7 +267,7 @@ async fn node_of_another_authority_or_of_a_living_installation_is_left_alone() -
     let called = world.site.tenants.object(&tenant, &node_path(NODE));
     let called = called.context("gone")?["spec"]["providerID"].clone();
     ensure!(called == format!("static://a/{NODE}"), "{called}");
-    ensure!(world.site.machines_of("workers").await?.len() == 1);
+    ensure!(staying(&world).await? == 1);
 
     // Another installation takes it over in its turn: what is there is its own.
     world
@@ -319,7 +326,7 @@ impl Stage {
         let operator = Self::start(world)?;
         let machine = taken(world).await?;
         is_as_it_ran(world, &machine, &self.authority).await?;
-        ensure!(world.site.machines_of("workers").await?.len() == 1);
+        ensure!(staying(world).await? == 1);
         world.site.remove_pool("workers").await?;
         world.available("a").await?;
         self.hand.give(operator).await;

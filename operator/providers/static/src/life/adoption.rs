@@ -13,13 +13,12 @@ use api::{ConditionType, Host, Machine, condition::is_true, names};
 use kube::ResourceExt;
 
 use super::observed::Observed;
-use super::plan::AT_REST;
 use crate::plan::claim::Owner;
 use crate::plan::facts::Facts;
 
-/// How long an owner has not looked at its machine before it counts as gone: twice the longest time between two looks,
-/// and what an installation that is updated needs.
-pub const OWNER_GONE: Duration = AT_REST.saturating_mul(3);
+/// How long an owner has not looked at its machine before it counts as gone: twice the longest time between two looks
+/// (`super::plan::AT_REST` and a fifth), and what an installation that is updated needs.
+pub const OWNER_GONE: Duration = Duration::from_mins(30);
 
 /// Whether it is a node that is to be taken over.
 #[must_use]

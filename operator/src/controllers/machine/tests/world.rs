@@ -1,7 +1,8 @@
 //! A simulated provider and tenant cluster around one Machine.
 //!
 //! Invariant: what is observed is what [`super::super::observe`] would read, no more; and nothing of
-//! it changes but by an action, or because a test says that it happens.
+//! it changes but by an action, or because a test says that it happens. Long because every action of a plan is carried
+//! out in one place.
 
 use api::machine::{MachinePhase, MachineRequest};
 use api::machine_addresses::{PublishedAddresses, RemoteMachine, RemoteState};
