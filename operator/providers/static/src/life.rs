@@ -11,8 +11,8 @@
 //! | [`failure`] | why a look failed, as a reason |
 //!
 //! Unverified and Available turn into each other by what is seen; a claim leads from Available by Claimed and
-//! Joining to Joined (one from Adoptable, too, whose node is there already), each of which leads to Resetting, and that to Available again; whatever is not proven leads to
-//! Quarantined, and that back by a proof.
+//! Joining to Joined (one from Adoptable, too, whose node is there already), each of which leads to Resetting, and that
+//! to Available again; whatever is not proven leads to Quarantined, and that back by a proof.
 //!
 //! Invariant: a Host has a claim from before anything is done for a Machine until the machine said that nothing of
 //! it is left; who did not answer, and who did not say, is not clean; what another machine says than the one
