@@ -169,10 +169,7 @@ mod tests {
                 "a: &a [sesame]\nusers: [*a, *a]".to_owned(),
                 NoToken::Kubeconfig,
             ),
-            (
-                "users: [&a [sesame],*a,*a]".to_owned(),
-                NoToken::Kubeconfig,
-            ),
+            ("users: [&a [sesame],*a,*a]".to_owned(), NoToken::Kubeconfig),
             (
                 kubeconfig("{client-certificate-data: sesame}"),
                 NoToken::Certificate,

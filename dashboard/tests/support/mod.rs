@@ -72,7 +72,12 @@ fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
 }
 
 /// A TenantCluster of this name that says it is ready, or what is wrong with its addons; with a pool.
-pub(crate) async fn seeded(client: &Client, namespace: &str, name: &str, is_ready: bool) -> Result<()> {
+pub(crate) async fn seeded(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    is_ready: bool,
+) -> Result<()> {
     let clusters: Api<TenantCluster> = Api::namespaced(client.clone(), namespace);
     let create = PostParams::default();
     clusters
@@ -88,7 +93,12 @@ pub(crate) async fn seeded(client: &Client, namespace: &str, name: &str, is_read
 }
 
 /// Has a TenantCluster say that it is ready, or what is wrong with its addons.
-pub(crate) async fn say(client: &Client, namespace: &str, name: &str, is_ready: bool) -> Result<()> {
+pub(crate) async fn say(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    is_ready: bool,
+) -> Result<()> {
     let clusters: Api<TenantCluster> = Api::namespaced(client.clone(), namespace);
     let conditions = match is_ready {
         true => json!([
