@@ -21,8 +21,10 @@ pub const IDLE: Duration = Duration::from_secs(30 * 60);
 pub const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 /// Most sessions of one user: of one more the one that was used longest ago ends.
 pub const MOST_OF_ONE: usize = 5;
-/// Requests of one session that are answered at once; more wait.
-const AT_ONCE: usize = 6;
+/// Most sessions of one party, likewise: whoever makes users in a namespace takes no place from others.
+pub const MOST_OF_PARTY: usize = 10;
+/// Requests of one party that are answered at once; more wait.
+const AT_ONCE: usize = 3;
 /// Namespaces that are remembered for a session.
 const MOST_NAMESPACES: usize = 20;
 /// For how long it is believed what a user may do.
@@ -38,7 +40,7 @@ pub struct Session {
     pub form_token: String,
     /// Watches, and who listens to them.
     pub live: Arc<Live>,
-    /// Requests that are answered at once.
+    /// Requests that are answered at once; sessions of one party share them.
     pub turns: Arc<Semaphore>,
     ended: watch::Sender<bool>,
     namespaces: Mutex<BTreeSet<String>>,
@@ -169,21 +171,20 @@ impl Sessions {
     /// [`NoSession`].
     pub fn begin(
         &self,
-        session: Session,
+        mut session: Session,
         lasts: Option<Duration>,
         now: Instant,
     ) -> Result<String, NoSession> {
         let cookie = identifier()?;
         let mut entries = lock(&self.entries);
         sweep(&mut entries, now);
-        let of_user = |entry: &Entry| entry.session.user == session.user;
-        if entries.values().filter(|entry| of_user(entry)).count() >= MOST_OF_ONE {
-            let theirs = entries.iter().filter(|(_, entry)| of_user(entry));
-            let oldest = theirs.min_by_key(|(_, entry)| entry.used);
-            let oldest = oldest.map(|(digest, _)| *digest);
-            if let Some(entry) = oldest.and_then(|digest| entries.remove(&digest)) {
-                entry.session.end();
-            }
+        let (user, of) = (session.user.clone(), party(&session.user).to_owned());
+        let of_user = |entry: &Entry| entry.session.user == user;
+        let of_party = |entry: &Entry| party(&entry.session.user) == of;
+        make_place(&mut entries, MOST_OF_ONE, of_user);
+        make_place(&mut entries, MOST_OF_PARTY, of_party);
+        if let Some(other) = entries.values().find(|entry| of_party(entry)) {
+            session.turns = Arc::clone(&other.session.turns);
         }
         if entries.len() >= self.most {
             return Err(NoSession::Full);
@@ -230,6 +231,33 @@ impl Sessions {
     #[must_use]
     pub fn count(&self) -> usize {
         lock(&self.entries).len()
+    }
+}
+
+/// Who answers for a user: whoever can make one ServiceAccount of a namespace can make a thousand.
+fn party(user: &str) -> &str {
+    match user.starts_with("system:serviceaccount:") {
+        true => user
+            .rsplit_once(':')
+            .map_or(user, |(namespace, _)| namespace),
+        false => user,
+    }
+}
+
+/// Ends the one that was used longest ago, where there are so many of them.
+fn make_place(
+    entries: &mut HashMap<Digest, Entry>,
+    most: usize,
+    is_theirs: impl Fn(&Entry) -> bool,
+) {
+    let theirs = || entries.iter().filter(|(_, entry)| is_theirs(entry));
+    if theirs().count() < most {
+        return;
+    }
+    let oldest = theirs().min_by_key(|(_, entry)| entry.used);
+    let oldest = oldest.map(|(digest, _)| *digest);
+    if let Some(entry) = oldest.and_then(|digest| entries.remove(&digest)) {
+        entry.session.end();
     }
 }
 

@@ -21,8 +21,8 @@ use crate::token::Token;
 
 /// Until an answer is whole.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Bytes of one answer: a page of 500 objects.
-const ANSWER: u64 = 16 << 20;
+/// Bytes of one answer: a page of objects.
+const ANSWER: u64 = 6 << 20;
 /// As which the management cluster's audit log knows us, behind the user's name.
 const AGENT: &str = concat!("covey-dashboard/", env!("CARGO_PKG_VERSION"));
 

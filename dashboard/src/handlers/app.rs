@@ -16,6 +16,9 @@ use crate::upstream::Upstream;
 pub(crate) const MANAGER: &str = "covey-dashboard";
 /// Log-ins that are tried at once.
 const LOG_INS: usize = 8;
+/// Requests that are answered at once, of all sessions: each may hold an answer of the API and what was made of it, and
+/// together they stay below the memory of the pod.
+const AT_ONCE: usize = 4;
 /// Streams of all sessions.
 const STREAMS: usize = 400;
 
@@ -27,6 +30,7 @@ pub(crate) struct App {
     pub(crate) is_read_only: bool,
     pub(crate) log_ins: Arc<Semaphore>,
     pub(crate) streams: Arc<Semaphore>,
+    pub(crate) turns: Arc<Semaphore>,
 }
 
 impl App {
@@ -37,6 +41,7 @@ impl App {
             is_read_only,
             log_ins: Arc::new(Semaphore::new(LOG_INS)),
             streams: Arc::new(Semaphore::new(STREAMS)),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
         }
     }
 }

@@ -6,7 +6,7 @@
 use axum::extract::{Path, RawQuery};
 use axum::response::Response;
 use http::StatusCode;
-use insight_read::request::{self, Form, PAGE};
+use insight_read::request::{self, Form};
 use insight_read::table::{Row, ServerTable, of_cell};
 use kube::Resource as _;
 use kube::api::{DynamicObject, ListParams};
@@ -24,8 +24,9 @@ use crate::query::Pairs;
 
 /// Rows of one page.
 const ROWS: u32 = 100;
-/// Pages that a filter reads.
-const PAGES: usize = 10;
+/// Objects of a page that a filter reads, and such pages.
+const READ: u32 = 200;
+const PAGES: usize = 25;
 /// Rows that a filter shows.
 const SHOWN: usize = 200;
 /// Bytes of the token by which a list goes on.
@@ -132,7 +133,7 @@ async fn one_page(visitor: &Visitor, path: &str, after: Option<&str>) -> Read {
 }
 
 async fn filtered(visitor: &Visitor, path: &str, filter: &str) -> Read {
-    let mut params = ListParams::default().limit(PAGE);
+    let mut params = ListParams::default().limit(READ);
     let (mut all, filter) = (ServerTable::default(), filter.to_lowercase());
     for _ in 0..PAGES {
         let page = request::page(visitor.client(), path, &params, Form::Table).await;

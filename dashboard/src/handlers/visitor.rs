@@ -4,6 +4,7 @@
 //! nothing changes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::Response;
@@ -14,7 +15,7 @@ use http::{Method, StatusCode, Uri};
 use k8s_openapi::api::authorization::v1::{SelfSubjectRulesReview, SelfSubjectRulesReviewSpec};
 use kube::Client;
 use kube::api::{Api, PostParams};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit};
 use tokio::time::Instant;
 
 use super::app::{App, html, see};
@@ -29,6 +30,8 @@ use crate::sessions::Session;
 
 /// The cookie; browsers take one of this name only by TLS, for this host and all of its paths.
 pub(crate) const SESSION: &str = "__Host-covey-session";
+/// For so long a request waits until others are answered.
+const WAITS: Duration = Duration::from_secs(10);
 /// What a page says of a request that nobody asked it for.
 const BY_ITSELF: &str = "x-covey-live";
 
@@ -37,8 +40,8 @@ pub(crate) struct Visitor {
     pub(crate) app: App,
     pub(crate) session: Arc<Session>,
     cookie: String,
-    /// One of the session's requests that are answered at once.
-    _turn: OwnedSemaphorePermit,
+    /// One of its party's requests that are answered at once, and one of everybody's.
+    _turns: [OwnedSemaphorePermit; 2],
 }
 
 /// The value of our cookie.
@@ -71,6 +74,17 @@ fn nobody(parts: &Parts) -> Response {
     }
 }
 
+/// Who answers where too much is asked at once.
+fn busy() -> Response {
+    let what = "the dashboard answers as many requests as it can at a time";
+    let problem = Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        what,
+        "try again in a moment",
+    );
+    html(problem.status, pages::problem::problem(None, &problem))
+}
+
 impl FromRequestParts<App> for Visitor {
     type Rejection = Response;
 
@@ -79,13 +93,19 @@ impl FromRequestParts<App> for Visitor {
         let cookie = cookie(&parts.headers).unwrap_or_default().to_owned();
         let found = app.sessions.find(&cookie, is_use, Instant::now());
         let session = found.ok_or_else(|| nobody(parts))?;
-        let turn = Arc::clone(&session.turns).acquire_owned().await;
-        let turn = turn.map_err(|_| nobody(parts))?;
+        // First its party's: who asks for much waits there, and takes no place from others.
+        let turns = async {
+            let own = Arc::clone(&session.turns).acquire_owned().await?;
+            let all = Arc::clone(&app.turns).acquire_owned().await?;
+            Ok::<_, AcquireError>([own, all])
+        };
+        let turns = tokio::time::timeout(WAITS, turns).await;
+        let turns = turns.ok().and_then(Result::ok).ok_or_else(busy)?;
         Ok(Self {
             app: app.clone(),
             session,
             cookie,
-            _turn: turn,
+            _turns: turns,
         })
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::time::Instant;
 
-use super::{IDLE, LONGEST, MOST_OF_ONE, NoSession, Session, Sessions};
+use super::{IDLE, LONGEST, MOST_OF_ONE, MOST_OF_PARTY, NoSession, Session, Sessions};
 
 fn session(user: &str) -> Session {
     let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
@@ -97,4 +97,23 @@ async fn namespaces_and_access_are_remembered_within_bounds() {
     assert!(one.access("team-a", now).is_some());
     assert!(one.access("team-b", now).is_none());
     assert!(one.access("team-a", now + super::ACCESS_HOLDS).is_none());
+}
+
+/// Who may make ServiceAccounts in a namespace keeps nobody else out.
+#[tokio::test]
+async fn users_of_one_namespace_are_one_party() {
+    let (sessions, now) = (Sessions::new(MOST_OF_PARTY + 1), Instant::now());
+    let begin = |user: &str| sessions.begin(session(user), None, now).unwrap();
+    let find = |cookie: &str| sessions.find(cookie, true, now).unwrap();
+    let mut last = None;
+    for number in 0..3 * MOST_OF_PARTY {
+        last = Some(begin(&format!("system:serviceaccount:hostile:n{number}")));
+    }
+    assert_eq!(sessions.count(), MOST_OF_PARTY);
+    let other = begin("system:serviceaccount:team:n0");
+    let again = begin("system:serviceaccount:hostile:another");
+    let (hostile, other) = (find(&last.unwrap()), find(&other));
+    // They wait for each other, and nobody else does.
+    assert!(std::sync::Arc::ptr_eq(&hostile.turns, &find(&again).turns));
+    assert!(!std::sync::Arc::ptr_eq(&hostile.turns, &other.turns));
 }
