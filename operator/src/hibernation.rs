@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::tenant_cluster::{HibernationPhase, HibernationStatus, HibernationWake};
 use api::{Reason, TenantCluster};
 use jiff::Timestamp;
-use tenant_cp::hibernation::{self as schedule, Wish};
+use tenant_cp::hibernation::{self as schedule, Scheduled};
 
 pub mod parts;
 pub mod place;
@@ -268,7 +268,7 @@ pub fn is_of_interest(cluster: &TenantCluster, now: Timestamp) -> bool {
 
 /// What the schedules of a tenant cluster say now.
 #[must_use]
-pub fn scheduled(cluster: &TenantCluster, now: Timestamp) -> Wish {
+pub fn scheduled(cluster: &TenantCluster, now: Timestamp) -> Scheduled {
     schedule::of(&cluster.spec.hibernation.schedules, now)
 }
 

@@ -37,7 +37,7 @@ pub struct Schedule {
 
 /// What schedules say of one moment.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Wish {
+pub struct Scheduled {
     /// Since when it is to sleep; none where it is to be awake.
     pub asleep_since: Option<Timestamp>,
     /// When they say something next.
@@ -88,7 +88,7 @@ fn zone(name: Option<&str>) -> Result<TimeZone, Fault> {
 
 /// What these schedules say of a moment; where two say something at once, awake is what counts.
 #[must_use]
-pub fn at(schedules: &[Schedule], now: Timestamp) -> Wish {
+pub fn at(schedules: &[Schedule], now: Timestamp) -> Scheduled {
     let last = |of: fn(&Schedule) -> &Times| {
         let each = schedules.iter().map(|one| of(one).last(&one.zone, now));
         each.flatten().max()
@@ -98,7 +98,7 @@ pub fn at(schedules: &[Schedule], now: Timestamp) -> Wish {
         each.flatten().min()
     };
     let (slept, woken) = (last(|one| &one.sleep), last(|one| &one.wake));
-    Wish {
+    Scheduled {
         asleep_since: slept.filter(|slept| woken.is_none_or(|woken| woken < *slept)),
         next: [next(|one| &one.sleep), next(|one| &one.wake)]
             .into_iter()
@@ -109,7 +109,7 @@ pub fn at(schedules: &[Schedule], now: Timestamp) -> Wish {
 
 /// The same of those that a TenantCluster names; those that cannot be read say nothing.
 #[must_use]
-pub fn of(schedules: &[HibernationSchedule], now: Timestamp) -> Wish {
+pub fn of(schedules: &[HibernationSchedule], now: Timestamp) -> Scheduled {
     let read = schedules.iter().map(Schedule::read);
     let read: Vec<_> = read.filter_map(Result::ok).collect();
     at(&read, now)

@@ -100,7 +100,7 @@ fn it_is_one_pod_without_a_volume_that_kube_apiservers_alone_reach_with_a_certif
         "--client-cert-auth=true",
         "--trusted-ca-file=/etc/kubernetes/etcd-ca.crt",
         "--quota-backend-bytes=1073741824",
-        "--listen-peer-urls=http://127.0.0.1:2380",
+        "--initial-cluster-state=new",
     ] {
         assert!(args.iter().any(|arg| arg == flag), "{flag}");
     }

@@ -296,7 +296,7 @@ fn plan_machines(
                 .for_each(|m| plan.delete(m, reason));
         }
     }
-    adoption::give_way(&mut plan, observed, cluster, template, &sizing);
+    give_way(&mut plan, observed, cluster, template, &sizing);
     create(&mut plan, observed, cluster, template, machines, &sizing);
     follow(&mut plan, pool, machines);
     let seen = status::Seen {
@@ -405,6 +405,31 @@ fn create(
             _ => (Reason::ScalingUp, format!("makes {made}")),
         };
         plan.publish(false, reason, message);
+    }
+}
+
+/// Machines that have nothing yet go where nodes run for which there is no place else.
+fn give_way(
+    plan: &mut Plan,
+    observed: &Observed,
+    cluster: &TenantCluster,
+    template: &Template,
+    sizing: &sizing::Sizing,
+) {
+    let is_deleted = |m: &Machine| plan.deletions.iter().any(|d| d.name == m.name_any());
+    let gone = adoption::that_give_way(observed, cluster, template, sizing, is_deleted);
+    if gone.is_empty() {
+        return;
+    }
+    let nodes: Vec<_> = gone.iter().map(|(_, node)| *node).collect();
+    let message = format!(
+        "deletes {}, which wait for a Host: the nodes {} run already and take their place",
+        list(gone.iter().map(|(machine, _)| machine.name_any())),
+        nodes.join(", ")
+    );
+    plan.publish(false, Reason::Replacing, message);
+    for (machine, _) in gone {
+        plan.delete(machine, Reason::Replacing);
     }
 }
 

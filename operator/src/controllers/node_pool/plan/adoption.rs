@@ -6,13 +6,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use api::{Machine, Reason, TenantCluster};
-use kube::ResourceExt;
+use api::{Machine, TenantCluster};
 use tenant_cp::version;
 
 use super::sizing::Sizing;
 use super::template::Template;
-use super::{Plan, list};
 use crate::controllers::node_pool::nodes::Node;
 use crate::controllers::node_pool::observed::{Observed, is_going};
 
@@ -65,14 +63,15 @@ pub(super) fn awaits(observed: &Observed, sizing: &Sizing) -> bool {
     missing.any(|location| is_awaited(observed, location))
 }
 
-/// Machines that have nothing yet go where nodes run for which there is no place else.
-pub(super) fn give_way(
-    plan: &mut Plan,
-    observed: &Observed,
-    cluster: &TenantCluster,
+/// Machines that have nothing yet, and are not deleted already, where nodes run for which there is no place else; each with
+/// the node that it gives way to.
+pub(super) fn that_give_way<'a>(
+    observed: &'a Observed,
+    cluster: &'a TenantCluster,
     template: &Template,
     sizing: &Sizing,
-) {
+    is_deleted: impl Fn(&Machine) -> bool,
+) -> Vec<(&'a Machine, &'a str)> {
     let mut left = Left::new(observed, cluster);
     for location in &sizing.create {
         left.take(location);
@@ -80,34 +79,17 @@ pub(super) fn give_way(
     let mut gone = Vec::new();
     for location in observed.nodes.of.keys() {
         let is_there = |m: &&Machine| {
-            let at = template
-                .location_of(m)
-                .is_some_and(|at| at.shown == *location);
-            at && has_nothing(m) && !plan.deletions.iter().any(|d| d.name == m.name_any())
+            let at = template.location_of(m);
+            at.is_some_and(|at| at.shown == *location) && has_nothing(m) && !is_deleted(m)
         };
-        let waiting: Vec<_> = observed.owned().filter(is_there).collect();
-        for machine in waiting {
+        for machine in observed.owned().filter(is_there) {
             let Some(node) = left.take(location) else {
                 break;
             };
-            gone.push((machine, node.name.clone()));
+            gone.push((machine, node.name.as_str()));
         }
     }
-    if gone.is_empty() {
-        return;
-    }
-    let message = format!(
-        "deletes {}, which wait for a Host: the nodes {} run already and take their place",
-        list(gone.iter().map(|(machine, _)| machine.name_any())),
-        gone.iter()
-            .map(|(_, node)| node.as_str())
-            .collect::<Vec<_>>()
-            .join(", ")
-    );
-    plan.publish(false, Reason::Replacing, message);
-    for (machine, _) in gone {
-        plan.delete(machine, Reason::Replacing);
-    }
+    gone
 }
 
 /// It waits for a Host: nothing is known of a machine of its own, and no node is.
