@@ -103,15 +103,19 @@ async fn namespaces_and_access_are_remembered_within_bounds() {
 #[tokio::test]
 async fn users_of_one_namespace_are_one_party() {
     let (sessions, now) = (Sessions::new(MOST_OF_PARTY + 1), Instant::now());
-    let begin = |user: &str| sessions.begin(session(user), None, now).unwrap();
-    let find = |cookie: &str| sessions.find(cookie, true, now).unwrap();
+    let begin = |user: &str, second: u64| {
+        let at = now + Duration::from_secs(second);
+        sessions.begin(session(user), None, at).unwrap()
+    };
+    let find = |cookie: &str| sessions.find(cookie, false, now).unwrap();
     let mut last = None;
-    for number in 0..3 * MOST_OF_PARTY {
-        last = Some(begin(&format!("system:serviceaccount:hostile:n{number}")));
+    for number in 0..30 {
+        let user = format!("system:serviceaccount:hostile:n{number}");
+        last = Some(begin(&user, number));
     }
     assert_eq!(sessions.count(), MOST_OF_PARTY);
-    let other = begin("system:serviceaccount:team:n0");
-    let again = begin("system:serviceaccount:hostile:another");
+    let other = begin("system:serviceaccount:team:n0", 30);
+    let again = begin("system:serviceaccount:hostile:another", 31);
     let (hostile, other) = (find(&last.unwrap()), find(&other));
     // They wait for each other, and nobody else does.
     assert!(std::sync::Arc::ptr_eq(&hostile.turns, &find(&again).turns));
