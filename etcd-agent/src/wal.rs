@@ -92,9 +92,15 @@ fn next_record(rest: &mut &[u8]) -> Result<Record, Unreadable> {
     let (frame, after) = rest.split_first_chunk::<8>().ok_or(Unreadable::Ends)?;
     let frame = u64::from_le_bytes(*frame);
     let length = frame & ((1 << 56) - 1);
-    let padding = if frame >> 63 == 1 { frame >> 56 & 7 } else { 0 };
     if length == 0 {
         return Err(Unreadable::Ends);
+    }
+    // It fills the record up to eight bytes, and says so in the frame (`encodeFrameSize` of etcd
+    // `server/storage/wal/encoder.go`, 3.6): anything else was cut or spoilt.
+    let padding = length.next_multiple_of(8) - length;
+    let mark = if padding > 0 { 0x80 | padding } else { 0 };
+    if frame >> 56 != mark {
+        return Err(Unreadable::Malformed);
     }
     let bytes = usize::try_from(length).ok().and_then(|n| after.get(..n));
     let record = bytes.ok_or(Unreadable::TooLong(length))?;

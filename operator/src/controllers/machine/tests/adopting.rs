@@ -4,6 +4,7 @@ use providers::State;
 use serde_json::json;
 
 use super::world::World;
+use crate::controllers::machine::observed::Node;
 use crate::controllers::machine::plan::{Action, plan};
 use api::names;
 
@@ -18,9 +19,12 @@ fn adopter(called: &str) -> World {
     spec.provider = super::world::read(json!({ "static": {} }));
     let annotations = world.machine.metadata.annotations.get_or_insert_default();
     annotations.insert(names::ANNOTATION_ADOPTS.to_owned(), "uid/aa".to_owned());
-    world.node_joins();
-    world.node.as_mut().unwrap().provider_id = called.to_owned();
-    world.node_is(Some(true));
+    world.node = Some(Node {
+        uid: "uid-of-node".to_owned(),
+        provider_id: called.to_owned(),
+        ready: Some(true),
+        ..Node::default()
+    });
     world
 }
 

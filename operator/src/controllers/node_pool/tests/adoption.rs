@@ -154,13 +154,14 @@ fn each_location_takes_over_its_own_nodes_before_it_makes_others() {
         ("node-h1".to_owned(), some("a"), "1.35.4".to_owned()),
         ("node-h2".to_owned(), some("b"), "1.34.2".to_owned()),
         ("node-h3".to_owned(), some("b"), "1.35.4".to_owned()),
+        ("node-h4".to_owned(), some("b"), "1.35.4".to_owned()),
     ];
     assert_eq!(
         taken(&world),
         expected,
-        "two of each location, and node-h4 has no place"
+        "two of each location, and node-h4 is there to take the place of the old one"
     );
-    assert_eq!(world.machines.len(), 6, "and none was taken away again");
+    assert_eq!(world.machines.len(), 7, "and none was taken away again");
     let adopts = world
         .machines
         .iter()

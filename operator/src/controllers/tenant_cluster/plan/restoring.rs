@@ -167,8 +167,8 @@ fn of(
         let name = restore_jobs::salvage_name(&facts.uid);
         match observed.objects.get(&job_key(observed, &name)) {
             Some(job) => Some(jobs::salvaged(job, seen.of_job(&name), now)),
-            // What is on another one is not what is left of it.
-            None if survivor(valid, observed, facts) == Some(false) => {
+            // What is on another one is not what is left of it. Once that was said there is no Job to wait for.
+            None if facts.given_up.is_none() && survivor(valid, observed, facts) == Some(false) => {
                 let why = "its claim is not the one that it had: bind that to its volume";
                 Some(restoring::Job::Failed(why.to_owned()))
             }
