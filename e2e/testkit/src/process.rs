@@ -25,8 +25,27 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `program`; both its outputs are appended to `log`.
+    /// Starts `program`, which lives for one test; both its outputs are appended to `log`.
     pub fn spawn(name: &str, program: &Path, args: &[String], log: &Path) -> Result<Self> {
+        // A seventh of a kube-apiserver's time in a test goes to collecting garbage of requests, and
+        // memory it has for much more; it collects when it would need more than that.
+        let go = [("GOGC", "off"), ("GOMEMLIMIT", "1GiB")];
+        Self::spawn_with(name, program, args, log, &go)
+    }
+
+    /// The same of one that many tests share: what it remembers of them, above all in caches of watches, comes near any
+    /// limit in a quarter of an hour, and half of its time then goes to collecting what is no garbage.
+    pub fn spawn_shared(name: &str, program: &Path, args: &[String], log: &Path) -> Result<Self> {
+        Self::spawn_with(name, program, args, log, &[("GOGC", "200")])
+    }
+
+    fn spawn_with(
+        name: &str,
+        program: &Path,
+        args: &[String],
+        log: &Path,
+        go: &[(&str, &str)],
+    ) -> Result<Self> {
         let output = File::options().create(true).append(true).open(log);
         let output = output.with_context(|| format!("cannot write {}", log.display()))?;
         let errors = output.try_clone().context("cannot duplicate a log file")?;
@@ -37,9 +56,7 @@ impl Process {
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
             .args(args);
-        // A seventh of a kube-apiserver's time in a test goes to collecting garbage of requests, and
-        // memory it has for much more; it collects when it would need more than that.
-        command.env("GOGC", "off").env("GOMEMLIMIT", "1GiB");
+        command.envs(go.iter().copied());
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = start(command).with_context(|| format!("cannot start {name}"))?;
         guarded(&child);

@@ -20,7 +20,7 @@ pub(super) async fn start_etcd(programs: &Programs, dir: &Workdir) -> Result<(Pr
         let (client, peer) = (ports::unused()?, ports::unused()?);
         let args = flags::etcd(dir.path(), client, peer);
         let log = dir.path().join("etcd.log");
-        let mut process = Process::spawn("etcd", &programs.etcd, &args, &log)?;
+        let mut process = Process::spawn_shared("etcd", &programs.etcd, &args, &log)?;
         let url = format!("http://127.0.0.1:{client}");
         wait_http(&mut process, &format!("{url}/readyz"), "").await?;
         Ok((process, Etcd::new(&url)))
@@ -38,7 +38,8 @@ pub(super) async fn start_apiserver(
         let port = ports::unused()?;
         let args = flags::apiserver(dir.path(), etcd.url(), port, options);
         let log = dir.path().join("kube-apiserver.log");
-        let mut process = Process::spawn("kube-apiserver", &programs.kube_apiserver, &args, &log)?;
+        let mut process =
+            Process::spawn_shared("kube-apiserver", &programs.kube_apiserver, &args, &log)?;
         let ca =
             std::fs::read_to_string(dir.path().join("ca.crt")).context("cannot read ca.crt")?;
         wait_http(
