@@ -64,7 +64,14 @@ impl EventsEtcd {
                     .replace("/var/lib/etcd", &place),
             }
         };
-        let args: Vec<_> = args.map(arg).collect();
+        let mut args: Vec<_> = args.map(arg).collect();
+        // Tests ask by JSON, for which it is its own client; its own certificate is a server's alone.
+        let reader = "etcd-healthcheck-client";
+        files(management, namespace, reader, dir.path()).await?;
+        args.extend(["crt", "key"].map(|end| {
+            let flag = if end == "crt" { "cert" } else { "key" };
+            format!("--client-{flag}-file={place}/{reader}.{end}")
+        }));
         let log = dir.path().join("log");
         let process = Process::spawn("etcd of Events", &programs.etcd, &args, &log)?;
         Ok(Some(Self {
