@@ -247,14 +247,7 @@ mod tests {
 
     #[test]
     fn command_line_is_consistent_and_every_flag_has_a_variable() {
-        let command = Args::command();
-        command.clone().debug_assert();
-        for flag in command
-            .get_arguments()
-            .filter(|a| a.get_id() != "help" && a.get_id() != "version")
-        {
-            assert!(flag.get_env().is_some(), "{} has none", flag.get_id());
-        }
+        testkit::command_line::assert_consistent_with_variables(Args::command());
     }
 
     #[test]

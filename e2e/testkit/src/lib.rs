@@ -7,6 +7,7 @@
 pub mod apiserver;
 pub mod audit;
 pub mod certs;
+pub mod command_line;
 pub mod difference;
 pub mod disks;
 pub mod etcd;
