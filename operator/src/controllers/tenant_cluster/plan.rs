@@ -116,7 +116,8 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     let mut namespace = NamespacePlan::new(valid, observed, settings);
     let busy = busy(&upgrade, restoring.is_some(), observed);
     let is_busy = busy.or_else(|| hibernation::busy(observed));
-    let sleep = Sleep::new(observed, is_busy, restoring.is_some(), now);
+    let scheduled = crate::hibernation::scheduled(&observed.cluster, now);
+    let sleep = Sleep::new(observed, scheduled, is_busy, restoring.is_some(), now);
     let sleep = sleep.filter(|_| observed.readable);
     let sleeps = sleep.as_ref().is_some_and(Sleep::is_on);
     let how_far = HowFar {
@@ -185,7 +186,7 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     if let Some(sleep) = &sleep {
         sleep.report(&mut plan, observed, now);
     }
-    hibernation::wake_up(&mut plan, observed, now);
+    hibernation::wake_up(&mut plan, observed, scheduled, now);
     plan
 }
 

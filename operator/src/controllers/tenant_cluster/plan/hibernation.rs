@@ -14,6 +14,7 @@ use kit_objects::object::{Key, Object};
 use serde_json::{Value, json};
 use tenant_cp::addons::registry;
 use tenant_cp::desired::services;
+use tenant_cp::hibernation::Scheduled;
 use tenant_cp::{Validated, names};
 
 use super::etcd::{Care, identity};
@@ -61,13 +62,14 @@ impl Sleep {
     /// to run whatever is wanted.
     pub(super) fn new(
         observed: &Observed,
+        scheduled: Scheduled,
         busy: Option<&'static str>,
         is_restored: bool,
         now: Timestamp,
     ) -> Option<Self> {
         let seen = observed.hibernation.as_ref()?;
         let facts = Facts::of(&observed.cluster);
-        let scheduled = hibernation::scheduled(&observed.cluster, now).asleep_since;
+        let scheduled = scheduled.asleep_since;
         let enabled = observed.cluster.spec.hibernation.enabled || scheduled.is_some();
         let plan = hibernation::plan(&hibernation::Observed {
             enabled: enabled && !is_restored,
@@ -323,13 +325,12 @@ impl Sleep {
 }
 
 /// Has it looked at again when its schedules say something else: nobody else wakes the operator then.
-pub(super) fn wake_up(plan: &mut Plan, observed: &Observed, now: Timestamp) {
-    let wish = hibernation::scheduled(&observed.cluster, now);
+pub(super) fn wake_up(plan: &mut Plan, observed: &Observed, scheduled: Scheduled, now: Timestamp) {
     // The moment may have come since it was looked at what runs.
-    let is_missed = wish.asleep_since.is_some() && observed.hibernation.is_none();
+    let is_missed = scheduled.asleep_since.is_some() && observed.hibernation.is_none();
     let next = match is_missed && observed.readable {
         true => Some(MISSED),
-        false => wish.next.map(|next| {
+        false => scheduled.next.map(|next| {
             let left = Duration::try_from(next.duration_since(now)).unwrap_or_default();
             // Not a moment before it.
             left + Duration::from_millis(1)
