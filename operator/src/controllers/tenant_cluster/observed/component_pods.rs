@@ -163,6 +163,10 @@ fn is_all_ready(workload: &Value) -> bool {
         >= number(workload, "/spec/replicas").unwrap_or(1)
 }
 
-fn number(workload: &Value, pointer: &str) -> Option<i64> {
+/// A number of a workload; none where it does not say it.
+pub(in crate::controllers::tenant_cluster) fn number(
+    workload: &Value,
+    pointer: &str,
+) -> Option<i64> {
     workload.pointer(pointer)?.as_i64()
 }

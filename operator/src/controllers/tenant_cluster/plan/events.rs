@@ -19,7 +19,7 @@ use super::etcd::sizes::argument;
 use super::pods;
 use super::types::{Part, Target};
 use crate::controllers::tenant_cluster::observed::Observed;
-use crate::controllers::tenant_cluster::observed::component_pods::rolled_out;
+use crate::controllers::tenant_cluster::observed::component_pods::{number, rolled_out};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::etcd_events::{Decision, PATIENCE, PAUSE, Seen, Store, decide};
 use crate::status::Waiting;
@@ -72,21 +72,16 @@ pub(super) fn names_it(deployment: &Value) -> bool {
     argument(deployment, &format!("--{EVENTS_ELSEWHERE}=")).is_some()
 }
 
-fn number(workload: &Value, pointer: &str) -> i64 {
-    let number = workload.pointer(pointer).and_then(Value::as_i64);
-    number.unwrap_or(0)
-}
-
 /// What its Deployment says, which calls it available once its pod has been ready for half a minute.
 fn store(observed: &Observed) -> Store {
     let Some(events) = live(observed, names::ETCD_EVENTS) else {
         return Store::Unknown;
     };
+    let number = |pointer| number(events, pointer).unwrap_or(0);
     let is_going = !events["metadata"]["deletionTimestamp"].is_null();
-    let is_seen =
-        number(events, "/status/observedGeneration") >= number(events, "/metadata/generation");
+    let is_seen = number("/status/observedGeneration") >= number("/metadata/generation");
     // While the tenant cluster sleeps it has no pod, and no kube-apiserver misses it.
-    let is_held = number(events, "/spec/replicas") == 0;
+    let is_held = number("/spec/replicas") == 0;
     if is_going || !is_seen || is_held {
         return Store::Unknown;
     }
@@ -97,7 +92,7 @@ fn store(observed: &Observed) -> Store {
     let Some(available) = conditions.find(|condition| condition["type"] == "Available") else {
         return Store::Unknown;
     };
-    let ready = number(events, "/status/readyReplicas") > 0;
+    let ready = number("/status/readyReplicas") > 0;
     let since = available["lastTransitionTime"].as_str();
     match (available["status"].as_str(), ready, since.map(str::parse)) {
         (Some("True"), true, _) => Store::Steady,
@@ -180,19 +175,9 @@ fn left(valid: &Validated, observed: &Observed, control_plane: Progress) -> Vec<
     if is_named || (control_plane != Progress::Current && observed.has_been_ready()) {
         return Vec::new();
     }
-    let target = |key: Key| {
-        let live = observed.objects.get(&key)?;
-        let is_going = !live["metadata"]["deletionTimestamp"].is_null();
-        let uid = live["metadata"]["uid"].as_str().filter(|_| !is_going)?;
-        Some(Target {
-            uid: uid.to_owned(),
-            resource_version: None,
-            with_dependents: false,
-            key,
-        })
-    };
-    let parts = etcd_events::parts(&valid.tenant_namespace);
-    parts.into_iter().filter_map(target).collect()
+    let parts = etcd_events::parts(&valid.tenant_namespace).into_iter();
+    let targets = parts.filter_map(|key| Target::seen(&observed.objects, key));
+    targets.collect()
 }
 
 /// A pod of it that runs and has not become ready for long: its database is full, or its data is damaged. Another one
@@ -207,12 +192,7 @@ fn broken(observed: &Observed) -> Vec<Target> {
             let live = observed.objects.get(&key)?;
             // One that waits for a node or an image would wait again.
             let runs = live["status"]["phase"] == "Running";
-            runs.then(|| Target {
-                uid: pod.uid.clone(),
-                resource_version: None,
-                with_dependents: false,
-                key,
-            })
+            runs.then(|| Target::seen(&observed.objects, key)).flatten()
         });
     target.into_iter().collect()
 }

@@ -315,18 +315,9 @@ pub(super) fn part(
     let salvage = next
         .stop_salvaging
         .then(|| restore_jobs::salvage_name(&facts.uid));
-    let going = builds.chain(salvage).filter_map(|name| {
-        let key = job_key(observed, &name);
-        let live = observed.objects.get(&key)?;
-        let is_going = !live["metadata"]["deletionTimestamp"].is_null();
-        let uid = live["metadata"]["uid"].as_str().filter(|_| !is_going)?;
-        Some(Target {
-            uid: uid.to_owned(),
-            key,
-            resource_version: None,
-            with_dependents: false,
-        })
-    });
+    let going = builds
+        .chain(salvage)
+        .filter_map(|name| Target::seen(&observed.objects, job_key(observed, &name)));
     part.deletions.extend(going);
     if !next.keep.is_empty() || !next.release.is_empty() {
         part.actions.push(Action::MarkBalancers {

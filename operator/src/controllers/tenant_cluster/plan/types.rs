@@ -3,7 +3,7 @@
 //! Invariant: a part is planned and applied by itself; what it needs of another one it takes from what
 //! was observed, never from what the other one is about to do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use kit::events::Notice;
 use kit_objects::difference::difference;
 use kit_objects::known::Known;
 use kit_objects::object::{Key, Object};
+use serde_json::Value;
 use tenant_cp::certificates;
 use tenant_cp::rollout::order::Cause;
 
@@ -202,6 +203,22 @@ pub struct Target {
     pub resource_version: Option<String>,
     /// Whether it stays, marked, until what it owns is gone, instead of the other way round.
     pub with_dependents: bool,
+}
+
+impl Target {
+    /// The one that was seen; none where there is none, or it goes already: asked once is enough.
+    #[must_use]
+    pub fn seen(objects: &BTreeMap<Key, Value>, key: Key) -> Option<Self> {
+        let live = objects.get(&key)?;
+        let is_going = !live["metadata"]["deletionTimestamp"].is_null();
+        let uid = live["metadata"]["uid"].as_str().filter(|_| !is_going)?;
+        Some(Self {
+            uid: uid.to_owned(),
+            resource_version: None,
+            with_dependents: false,
+            key,
+        })
+    }
 }
 
 /// What to do inside the tenant cluster.

@@ -175,15 +175,7 @@ pub(super) fn without_members(valid: &Validated, observed: &Observed) -> Vec<Tar
     let ns = valid.tenant_namespace.as_str();
     let target = |number| {
         let key = Key::new("Service", ns, &names::etcd_member(number));
-        let live = observed.objects.get(&key)?;
-        let is_going = !live["metadata"]["deletionTimestamp"].is_null();
-        let uid = live["metadata"]["uid"].as_str().filter(|_| !is_going)?;
-        Some(Target {
-            uid: uid.to_owned(),
-            resource_version: None,
-            with_dependents: false,
-            key,
-        })
+        Target::seen(&observed.objects, key)
     };
     (valid.etcd.replicas..SEATS.end)
         .filter_map(target)
