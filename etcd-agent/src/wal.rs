@@ -95,11 +95,9 @@ fn next_record(rest: &mut &[u8]) -> Result<Record, Unreadable> {
     if length == 0 {
         return Err(Unreadable::Ends);
     }
-    // It fills the record up to eight bytes, and says so in the frame (`encodeFrameSize` of etcd
-    // `server/storage/wal/encoder.go`, 3.6): anything else was cut or spoilt.
     let padding = length.next_multiple_of(8) - length;
-    let mark = if padding > 0 { 0x80 | padding } else { 0 };
-    if frame >> 56 != mark {
+    if frame != frame_of(length) {
+        // Cut or spoilt.
         return Err(Unreadable::Malformed);
     }
     let bytes = usize::try_from(length).ok().and_then(|n| after.get(..n));
@@ -108,6 +106,15 @@ fn next_record(rest: &mut &[u8]) -> Result<Record, Unreadable> {
     let skipped = record.len() + usize::try_from(padding).unwrap_or_default();
     *rest = after.get(skipped..).unwrap_or_default();
     Record::decode(record).map_err(|_| Unreadable::Malformed)
+}
+
+/// The frame of a record of so many bytes: it says how the record is filled up to a multiple of eight (`encodeFrameSize` of
+/// etcd `server/storage/wal/encoder.go`, 3.6).
+fn frame_of(length: u64) -> u64 {
+    match length.next_multiple_of(8) - length {
+        0 => length,
+        padding => length | (0x80 | padding) << 56,
+    }
 }
 
 fn identifiers(data: &[u8]) -> Result<MemberIds, Unreadable> {

@@ -7,7 +7,7 @@
 
 use prost::Message;
 
-use super::{CHECKSUM, Record, Unreadable, append_checksum, next_record};
+use super::{CHECKSUM, Record, Unreadable, append_checksum, frame_of, next_record};
 
 const ENTRY: i64 = 2;
 const STATE: i64 = 3;
@@ -97,17 +97,10 @@ fn decoded<T: Message + Default>(data: &[u8]) -> Result<T, Unreadable> {
 /// A record as it stands in a segment.
 fn framed(record: &Record) -> Vec<u8> {
     let record = record.encode_to_vec();
-    let padding = record.len().next_multiple_of(8) - record.len();
-    let length = u64::try_from(record.len()).unwrap_or(u64::MAX);
-    let padded = u64::try_from(padding).unwrap_or_default();
-    let mark = if padding > 0 {
-        (0x80 | padded) << 56
-    } else {
-        0
-    };
-    let mut all = (length | mark).to_le_bytes().to_vec();
+    let frame = frame_of(u64::try_from(record.len()).unwrap_or_default());
+    let mut all = frame.to_le_bytes().to_vec();
     all.extend(record);
-    all.resize(all.len() + padding, 0);
+    all.resize(all.len().next_multiple_of(8), 0);
     all
 }
 
