@@ -58,18 +58,8 @@ async fn shown(
     visitor.session.saw(namespace);
     let description = describe(&found, &facts, &events, 0);
     let findings = diagnose(&facts, |_| true);
-    let page = ClusterPage {
-        cluster: &found,
-        description: &description,
-        findings: &findings,
-        pools: &facts.pools,
-        machines: &facts.machines,
-        snapshots: &facts.snapshots,
-        restores: &facts.restores,
-        events: &events,
-        access: &access,
-        now: facts.now,
-    };
+    let made = (&description, findings.as_slice());
+    let page = ClusterPage::new(&found, (&facts, &events), made, &access);
     let query = Pairs::read(query.unwrap_or_default().as_bytes());
     let live = address(&FOLLOWED, Some(namespace));
     let text = cluster(visitor.viewer(), &page, &live, notice(query.text("done")));

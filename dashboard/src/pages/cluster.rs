@@ -5,6 +5,7 @@
 use api::{Machine, NodePool, Restore, Snapshot, TenantCluster};
 use insight::description::told;
 use insight::description::types::{Description, State};
+use insight::facts::Facts;
 use insight::finding::{Finding, Level};
 use insight::text::shown;
 use jiff::Timestamp;
@@ -53,6 +54,30 @@ pub struct ClusterPage<'a> {
     pub access: &'a Access,
     /// When all of it was read.
     pub now: Timestamp,
+}
+
+impl<'a> ClusterPage<'a> {
+    /// Of what was read, and what was made of that: its tree, and what is wrong.
+    #[must_use]
+    pub fn new(
+        cluster: &'a TenantCluster,
+        (facts, events): (&'a Facts, &'a Known<Vec<Event>>),
+        (description, findings): (&'a Description, &'a [Finding]),
+        access: &'a Access,
+    ) -> Self {
+        Self {
+            cluster,
+            description,
+            findings,
+            pools: &facts.pools,
+            machines: &facts.machines,
+            snapshots: &facts.snapshots,
+            restores: &facts.restores,
+            events,
+            access,
+            now: facts.now,
+        }
+    }
 }
 
 /// The page.

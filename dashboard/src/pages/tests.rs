@@ -119,18 +119,8 @@ fn a_tenant_cluster() {
     let (found, facts, events) = fixture::facts();
     let description = describe(&found, &facts, &events, 0);
     let findings = diagnose(&facts, |_| true);
-    let page = ClusterPage {
-        cluster: &found,
-        description: &description,
-        findings: &findings,
-        pools: &facts.pools,
-        machines: &facts.machines,
-        snapshots: &facts.snapshots,
-        restores: &facts.restores,
-        events: &events,
-        access: &Access::unknown(),
-        now: facts.now,
-    };
+    let (made, access) = ((&description, findings.as_slice()), Access::unknown());
+    let page = ClusterPage::new(&found, (&facts, &events), made, &access);
     let live = "/live?kinds=clusters&ns=team-a";
     let text = cluster(VIEWER, &page, live, None);
     // What is wrong stands before everything else of it.
