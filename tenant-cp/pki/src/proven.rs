@@ -5,7 +5,7 @@
 //! Invariant: an answer is that of the same bytes; what is remembered is a digest, never a key.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use ring::digest::{Context, SHA256};
 
@@ -17,14 +17,14 @@ type Digest = [u8; 32];
 
 /// Answers to one question.
 pub(crate) struct Proven {
-    answers: Mutex<Option<HashMap<Digest, Option<bool>>>>,
+    answers: LazyLock<Mutex<HashMap<Digest, Option<bool>>>>,
 }
 
 impl Proven {
     /// Nothing was asked yet.
     pub(crate) const fn new() -> Self {
         Self {
-            answers: Mutex::new(None),
+            answers: LazyLock::new(Mutex::default),
         }
     }
 
@@ -52,7 +52,7 @@ impl Proven {
 
     fn with<T>(&self, use_them: impl FnOnce(&mut HashMap<Digest, Option<bool>>) -> T) -> T {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        use_them(answers.get_or_insert_default())
+        use_them(&mut answers)
     }
 }
 
