@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod status;
-pub use status::{HostClaim, HostFacts, HostPhase, HostStatus};
+pub use status::{HostClaim, HostFacts, HostNode, HostOwner, HostPhase, HostStatus};
 
 /// IPv4, IPv6, or a DNS name whose last label begins with a letter: what only resolvers take for a number
 /// (`0x7f000001`, `127.1`) is none of them.
@@ -61,8 +61,7 @@ const KEYS_FORM: &str = "each of hostKeys is a line as /etc/ssh/ssh_host_ed25519
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("self.escalation == 'Sudo' || self.user == 'root'").message("the user is not root, and only root can make the machine a node: set escalation to Sudo, and let sudo ask that user for no password"),
-    validation = Rule::new("has(self.nodeAddress) || self.address.contains(':') || self.address.matches('^[0-9.]+$')").message("address is a name, and nodes are known by IP addresses: set nodeAddress to one that the machine itself has, as ip addr shows it there"),
-    validation = Rule::new("!self.adopt").message("adopt is not available yet: leave it out, and let the machine join anew")
+    validation = Rule::new("has(self.nodeAddress) || self.address.contains(':') || self.address.matches('^[0-9.]+$')").message("address is a name, and nodes are known by IP addresses: set nodeAddress to one that the machine itself has, as ip addr shows it there")
 )]
 pub struct HostSpec {
     /// IP address or DNS name at which the machine's SSH server is reached, from the management cluster or,
@@ -146,8 +145,9 @@ pub struct HostSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub maintenance: bool,
 
-    /// `true`: the machine is a node already and is taken over as it runs. Not available yet. Default: `false`.
-    /// Example: `false`.
+    /// `true`: where the machine is a node already, it is taken over as it runs, by a node pool of the tenant cluster
+    /// whose authority its kubelet believes. Where it is none, it makes no difference. Default: `false`.
+    /// Example: `true`.
     #[serde(default)]
     pub adopt: bool,
 }

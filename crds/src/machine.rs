@@ -114,6 +114,14 @@ fn default_drain_timeout() -> Duration {
 }
 
 impl Machine {
+    /// The Host whose node it takes over as that runs, by UID, and the fingerprint of an authority that the node's
+    /// kubelet has to believe; none of one whose machine is to become a node.
+    #[must_use]
+    pub fn adopts(&self) -> Option<(&str, &str)> {
+        let annotations = self.metadata.annotations.as_ref()?;
+        annotations.get(names::ANNOTATION_ADOPTS)?.split_once('/')
+    }
+
     /// Labels of everything in the tenant namespace that belongs to this machine.
     #[must_use]
     pub fn labels_of_parts(&self) -> BTreeMap<String, String> {

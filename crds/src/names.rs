@@ -97,6 +97,9 @@ pub const LABEL_RESOLVER: &str = "covey.dev/resolver";
 pub const RESOLVER_OWN: &str = "own";
 /// Annotation on a Machine: its number in the node pool, from which its name is derived.
 pub const ANNOTATION_MACHINE_NUMBER: &str = "covey.dev/machine-number";
+/// Annotation on a Machine that takes a node over as it runs: UID of the Host whose machine that is, `/`, and the
+/// fingerprint by which its authority is the tenant cluster's.
+pub const ANNOTATION_ADOPTS: &str = "covey.dev/adopts";
 /// Annotation on a Machine, any value: goes first when its node pool shrinks. On a NodePool, names
 /// of Machines separated by commas: they go now; who shrinks the pool writes it together with
 /// `spec.replicas`, so that no other Machine goes in their place.
@@ -141,6 +144,9 @@ pub const FINALIZER_HOST: &str = "covey.dev/host";
 pub const ANNOTATION_HOST_IS_CLEAN: &str = "covey.dev/host-is-clean";
 /// Annotation on a Host that is being deleted: its own UID. It goes although a Machine has it.
 pub const ANNOTATION_ABANDON: &str = "covey.dev/abandon";
+/// Annotation on a Host whose node is to be taken over: UID of the Machine that the file on the machine names, which a
+/// person knows to be gone for good. It is not waited until nobody has looked after the machine for long.
+pub const ANNOTATION_TAKE_OVER: &str = "covey.dev/take-over";
 /// Annotation on a Host: the machine-id of the machine that has taken the place of the one that was known.
 pub const ANNOTATION_ACCEPT_MACHINE_ID: &str = "covey.dev/accept-machine-id";
 /// Annotation on a Node of a tenant cluster with an overlay: its WireGuard public key, as base64. The node
@@ -221,6 +227,17 @@ pub fn kubevirt_machine(provider_id: &str) -> Option<&str> {
 #[must_use]
 pub fn static_provider_id(host: &str, machine: &str) -> String {
     format!("static://{host}/{machine}")
+}
+
+/// Whether it is that of a machine of this name, on whatever Host.
+#[must_use]
+pub fn is_static_provider_id_of(id: &str, machine: &str) -> bool {
+    let rest = id.strip_prefix("static://");
+    let host = rest.and_then(|rest| rest.strip_suffix(machine)?.strip_suffix('/'));
+    host.is_some_and(|host| {
+        let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        !host.is_empty() && host.len() <= 63 && host.bytes().all(is_name)
+    })
 }
 
 /// The Secret in the tenant namespace with the user data that a machine boots with.

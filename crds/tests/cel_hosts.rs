@@ -35,7 +35,6 @@ const OVERLAY_FORM: &str = "overlayEndpoint is no IP address with a port: write 
                             [2001:db8::20]:51820; names are not taken";
 const OVERLAY_NOT_DIALLED: &str = "overlayEndpoint is loopback, link-local, a group or a cloud's metadata, at which no \
                                    other node reaches it: write the address and port at which nodes of other sites do";
-const ADOPT: &str = "adopt is not available yet: leave it out, and let the machine join anew";
 
 fn host_named(name: &str, change: &Value) -> Value {
     let mut spec = json!({"address": "192.0.2.10", "user": "root", "sshKeySecretName": "rack-a-ssh", "hostKeys": [KEY]});
@@ -70,7 +69,6 @@ fn a_wrong_host_is_refused_with_one_sentence_and_every_rule_is_tested() {
         create(host_named("a.b", &none), NAME),
         create(host_named("A", &none), NAME),
         create(host(&json!({"user": "covey"})), ROOT),
-        create(host(&json!({"adopt": true})), ADOPT),
         create(host(&json!({"address": "edge-1.example.com"})), NO_ADDRESS),
         create(host(&json!({"address": "dead.beef"})), NO_ADDRESS),
         create(host(&json!({"nodeAddress": "edge-1"})), NODE_FORM),
@@ -187,7 +185,7 @@ fn a_right_host_is_let_through() {
         format!("{KEY} root@edge-1"),
         "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBA==",
     ]});
-    let more = json!({"port": 2222, "user": "covey", "escalation": "Sudo", "labels": {"rack": "a"}, "maintenance": true, "adopt": false});
+    let more = json!({"port": 2222, "user": "covey", "escalation": "Sudo", "labels": {"rack": "a"}, "maintenance": true, "adopt": true});
     let mut right = vec![
         host(&keys),
         host(&more),

@@ -193,6 +193,7 @@ impl Triggers {
     /// Machines to which it makes a difference.
     pub fn on_host(&self, stores: &Stores, host: &Host, there: bool) {
         self.on_inventory(stores, host);
+        self.on_running_node(stores, host);
         self.on_endpoint(stores, host, there);
         if there {
             let _ = self.hosts.send(ObjectRef::from_obj(host));
@@ -202,6 +203,22 @@ impl Triggers {
             let mut conditions = other.status.iter().flat_map(|status| &status.conditions);
             if conditions.any(|condition| condition.reason == Reason::Duplicate) {
                 let _ = self.hosts.send(ObjectRef::from_obj(&*other));
+            }
+        }
+    }
+
+    /// A node that runs there may be taken over: the pools of its namespace that have Hosts.
+    fn on_running_node(&self, stores: &Stores, host: &Host) {
+        let status = host.status.as_ref();
+        if !host.spec.adopt || status.is_some_and(|status| status.claim.is_some()) {
+            return;
+        }
+        for pool in stores.pools.state() {
+            let places = pool.spec.places();
+            if pool.namespace() == host.namespace()
+                && places.iter().any(|place| place.provider.static_.is_some())
+            {
+                let _ = self.changed_pools.send(ObjectRef::from_obj(&*pool));
             }
         }
     }

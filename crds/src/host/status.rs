@@ -30,6 +30,11 @@ pub struct HostStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<HostFacts>,
 
+    /// The node that the machine is already and that is taken over as it runs. Absent where it is none, or is not to
+    /// be taken over. Example: `{"name": "workers-x2k9p", …}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<HostNode>,
+
     /// Since when no Machine has it and it is known to be clean; who was unused longest is taken first.
     /// Example: `2026-11-26T12:00:00Z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,6 +72,46 @@ pub struct HostClaim {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub node_address: Option<String>,
+}
+
+/// A node that runs on a machine, by the machine's own word. Example: `{"name": "workers-x2k9p", …}`.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostNode {
+    /// Name of the node, as its kubelet's certificate has it. Example: `workers-x2k9p`.
+    #[schemars(length(max = 253))]
+    pub name: String,
+
+    /// SHA-256 of each certificate (DER, in hexadecimal) that its kubelet believes the API by, at most 8.
+    /// Example: `["5c0f…"]`.
+    #[schemars(length(max = 8), inner(length(max = 64)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub ca_fingerprints: Vec<String>,
+
+    /// Whose the machine is by the file that is on it; what is replaced by a takeover, and nothing else is. Absent
+    /// where there is none. Example: `{"machineUID": "0a1b2c3d-1111-4222-8333-444455556666", …}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<HostOwner>,
+}
+
+/// Whose a machine is by the file that is on it. Example: `{"machineUID": "0a1b2c3d-…", …}`.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostOwner {
+    /// UID of the installation of Covey, which is that of its Namespace `kube-system`.
+    /// Example: `3b1f8c52-6d0e-4f0b-9c57-2f4f0c1d9e10`.
+    #[serde(rename = "installationUID")]
+    #[schemars(length(max = 512))]
+    pub installation_uid: String,
+
+    /// UID of the TenantCluster. Example: `5d2f1c1e-8a52-4b2e-9f0b-0d9f6c1b7a11`.
+    #[serde(rename = "tenantClusterUID")]
+    #[schemars(length(max = 512))]
+    pub tenant_cluster_uid: String,
+
+    /// UID of the Machine. Example: `0a1b2c3d-1111-4222-8333-444455556666`.
+    #[serde(rename = "machineUID")]
+    #[schemars(length(max = 512))]
+    pub machine_uid: String,
 }
 
 /// What a machine is, as far as that stays. Example: `{"architecture": "amd64", "cpu": 8, …}`.
@@ -123,6 +168,8 @@ pub enum HostPhase {
     Unverified,
     /// A Machine may take it.
     Available,
+    /// It is a node already, and a Machine of that node's name may take it over as it runs.
+    Adoptable,
     /// A Machine has taken it; nothing was done on it yet.
     Claimed,
     /// It becomes a node.

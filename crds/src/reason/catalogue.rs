@@ -414,7 +414,7 @@ with_backups! {
         Duplicate: Person, "Delete one of both Hosts with `kubectl delete host`; of a copy run `systemd-machine-id-setup` after removing `/etc/machine-id`, and `ssh-keygen -A` after removing the host keys.", since "0.2.0";
         /// The machine says that it belongs to somebody else; nothing on it is touched.
         /// Cause: Another installation of Covey, or a Machine that is not known any more, has it.
-        OwnedByAnother: Person, "Delete that Machine; if it is gone for good, clean the machine and remove `/var/lib/covey/owner.json` there.", since "0.2.0";
+        OwnedByAnother: Person, "Delete that Machine; if it is gone for good, clean the machine and remove `/var/lib/covey/owner.json` there, or have the node that runs there taken over with `spec.adopt: true`.", since "0.2.0";
         /// Something of a node is on the machine; the message says what.
         /// Cause: It was a node before and was not reset, or something could not be removed.
         TracesLeft: Person, "Remove what the message names, by `kubeadm reset` for most of it.", since "0.2.0";

@@ -255,6 +255,7 @@ pub fn host(host: &Host, now: Timestamp) -> ObjectPage<'_> {
         HostPhase::Joined => (State::Ok, "Joined"),
         HostPhase::Resetting => (State::Waiting, "Resetting"),
         HostPhase::Quarantined => (State::Failing, "Quarantined"),
+        HostPhase::Adoptable => (State::Ok, "Adoptable"),
     };
     let mut facts = vec![
         ("Namespace", html! { (namespace) }),

@@ -17,7 +17,7 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::Action as Requeue;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Resource, ResourceExt};
-use provider_static::life::{Action, MachineState, Observed, Plan, Twin, plan};
+use provider_static::life::{Action, Finding, MachineState, Observed, Outcome, Plan, Twin, plan};
 use serde_json::json;
 
 use crate::context::Context;
@@ -119,13 +119,28 @@ async fn observe(ctx: &Context, host: &Arc<Host>) -> Result<Observed, Error> {
     let uid = host.uid();
     let others = ctx.stores.hosts.state();
     let others = others.iter().filter(|other| other.uid() != uid);
+    let look = ctx.hosts.finding(&uid.clone().unwrap_or_default());
     Ok(Observed {
         machine: machine_of(ctx, host).await?,
         others: others.filter_map(|other| Twin::of(other)).collect(),
-        look: ctx.hosts.finding(&uid.unwrap_or_default()),
+        owner_is_here: look.as_ref().is_some_and(|look| is_owner_here(ctx, look)),
+        look,
         allows_cgroup1: ctx.settings.providers.static_.allow_cgroup_v1,
         host: Host::clone(host),
     })
+}
+
+/// Whether the file on a machine that nobody has names a Machine that there is.
+fn is_owner_here(ctx: &Context, look: &Finding) -> bool {
+    let Outcome::Seen { facts, .. } = &look.outcome else {
+        return false;
+    };
+    let Some(owner) = facts.owner.as_ref().filter(|_| look.machine.is_none()) else {
+        return false;
+    };
+    let machines = ctx.stores.machines.state();
+    let mut machines = machines.iter();
+    machines.any(|machine| machine.uid().as_ref() == Some(&owner.machine))
 }
 
 /// The Machine of the claim. One that the store does not have may be newer than the store, so the API is asked

@@ -14,6 +14,7 @@ use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 
 pub mod apply;
+pub mod nodes;
 pub mod observe;
 pub mod observed;
 pub mod plan;

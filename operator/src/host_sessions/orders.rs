@@ -32,7 +32,7 @@ pub(super) async fn order(
     let status = host.status.as_ref();
     let claim = status.and_then(|status| status.claim.clone());
     let claim = match (errand, claim) {
-        (Errand::Inspect, _) => return Ok(inspect),
+        (Errand::Inspect, None) => return Ok(inspect),
         (_, Some(claim)) => claim,
         (_, None) => return Err(failed("no Machine has the Host".to_owned())),
     };
@@ -43,6 +43,7 @@ pub(super) async fn order(
             tenant_cluster: claim.tenant_cluster_uid.clone(),
             machine: claim.machine_uid.clone(),
         },
+        adopts: status.and_then(|status| status.node.clone()),
         ..inspect
     };
     match errand {
@@ -60,7 +61,10 @@ pub(super) async fn order(
                 allows_cgroup1: settings.allow_cgroup_v1,
                 containerd: settings.containerd_config.clone(),
             };
-            order.join = join::parameters(host, &machine, (&user_data, &ca), &settings);
+            order.join = match order.adopts {
+                Some(_) => join::adoption(&machine, (&user_data, &ca)),
+                None => join::parameters(host, &machine, (&user_data, &ca), &settings),
+            };
             order.ca = ca;
         }
     }

@@ -184,6 +184,13 @@ impl Registry {
         })
     }
 
+    /// The certificates of the authority of a tenant that answered in this process, PEM.
+    #[must_use]
+    pub fn authority(&self, uid: &str) -> Option<String> {
+        let entries = lock(&self.entries);
+        Some(entries.get(uid)?.tenant.session.authority.clone())
+    }
+
     /// Names of the requests for a certificate of this node that nobody decided yet; of many only
     /// the first, until these are decided.
     #[must_use]

@@ -20,6 +20,7 @@ use testkit::programs::or_skip;
 use crate::support::site::apply;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
+mod adoption;
 mod joining;
 mod last_cluster;
 

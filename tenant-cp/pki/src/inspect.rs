@@ -202,6 +202,21 @@ pub fn public_key_pins(bundle: &str) -> Option<Vec<String>> {
     pins.filter(|pins| !pins.is_empty())
 }
 
+/// SHA-256 of each certificate of a bundle (PEM), in hexadecimal digits, in its order. None where one of them is none.
+#[must_use]
+pub fn certificate_fingerprints(bundle: &str) -> Option<Vec<String>> {
+    let fingerprint = |pem: Pem| {
+        read_certificate(&pem).filter(|_| pem.label == "CERTIFICATE")?;
+        let digest = ring::digest::digest(&ring::digest::SHA256, &pem.contents);
+        let digits = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
+        Some(digits.collect::<String>())
+    };
+    let all: Option<Vec<_>> = Pem::iter_from_buffer(bundle.as_bytes())
+        .map(|pem| fingerprint(pem.ok()?))
+        .collect();
+    all.filter(|all| !all.is_empty())
+}
+
 /// SHA-256 of a public key (PEM, `PUBLIC KEY`): the name that a token has of the key that signed it is this in base64
 /// (kubernetes `pkg/serviceaccount/jwt.go`, 1.35). None where it is none.
 #[must_use]

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 
 use api::node_pool::{Disk, Kubelet};
 use api::tenant_cluster::{EndpointStatus, Nodes};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Taint;
 use pki::Key;
 use serde_json::{Value, json};
@@ -137,6 +139,21 @@ pub fn session_data(
         data["kubelet"] = json!(patch.content);
     }
     Ok(Key::new(data.to_string()))
+}
+
+/// What a machine is told whose node is taken over as it runs: one JSON document as [`session_data`]'s. Its field
+/// `adoption` has `server`, the URL of the API, and `authority`, its certificates in base64. No secret.
+///
+/// # Errors
+/// [`Error::AuthorityUnreadable`].
+pub fn adoption_data(endpoint: &EndpointStatus, ca_pem: &str) -> Result<String, Error> {
+    pki::public_key_pins(ca_pem).ok_or(Error::AuthorityUnreadable)?;
+    let server = host_and_port(&endpoint.host, endpoint.port);
+    let adoption = json!({
+        "server": format!("https://{server}"),
+        "authority": STANDARD.encode(ca_pem),
+    });
+    Ok(json!({ "adoption": adoption }).to_string())
 }
 
 /// Digest (SHA-256, hexadecimal) of the authority that the kubelet of a machine believes once it joined: no secret,

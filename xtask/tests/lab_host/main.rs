@@ -109,7 +109,7 @@ async fn a_host_can_become_a_node_and_leaves_nothing() -> Result<()> {
     let clean = session.run(&CLEAN, &Parameters::default()).await?;
     assert_eq!(Cleanliness::read(&clean), Cleanliness::Clean);
 
-    let claim = owner().parameters("2026-01-01T00:00:00Z");
+    let claim = owner().parameters("2026-01-01T00:00:00Z", None);
     let claim = session.run(&CLAIM, &claim).await?;
     assert_eq!(Claim::read(&claim, &owner()), Claim::Ours);
     // As the script `join` starts it where there is no systemd.

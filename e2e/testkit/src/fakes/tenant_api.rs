@@ -236,10 +236,10 @@ impl TenantApis {
     }
 
     /// Applies an object at a path as somebody in the tenant would, who may make it by that;
-    /// `false`: there is no server yet.
+    /// `false`: there is no server yet, or the object has a UID, and there is none with it.
     pub fn put(&self, namespace: &str, path: &str, object: &Value) -> bool {
         let server = self.servers.borrow().get(namespace).cloned();
-        server.map(|server| server.put(path, object)).is_some()
+        server.is_some_and(|server| server.put(path, object))
     }
 
     /// Deletes the stored object at a path as somebody in the tenant would; `false`: there is none.

@@ -3,7 +3,10 @@
 //! Invariant: a machine says which one it is before anything is done on it, and nothing is done on one that was
 //! not expected; each errand can be repeated, whatever became of the last one.
 
+use api::host::HostNode;
+
 use crate::join;
+use crate::life::adoption;
 use crate::life::observed::{Errand, Outcome};
 use crate::plan::claim::{Claim, Owner};
 use crate::plan::cleanliness::Cleanliness;
@@ -24,8 +27,10 @@ pub struct Order {
     pub errand: Errand,
     /// Machine-ids that the machine may have; empty: any.
     pub expected: Vec<String>,
-    /// Whose the machine is, or becomes; not looked at by [`Errand::Inspect`].
+    /// Whose the machine is, or becomes; of [`Errand::Inspect`] who says that it is looked after.
     pub owner: Owner,
+    /// The node that is taken over as it runs; of [`Errand::Claim`] and [`Errand::Join`].
+    pub adopts: Option<HostNode>,
     /// When it became so, in RFC 3339.
     pub made_at: String,
     /// SHA-256 of the tenant cluster's authority, in hexadecimal; of [`Errand::Join`].
@@ -45,6 +50,7 @@ impl Order {
             errand: Errand::Inspect,
             expected,
             owner: Owner::default(),
+            adopts: None,
             made_at: String::new(),
             ca: String::new(),
             join: Ok(Parameters::default()),
@@ -64,8 +70,8 @@ impl Order {
 /// # Errors
 /// [`Error`]; then nobody knows what was done.
 pub async fn run(session: &Session, order: &Order) -> Result<Outcome, Error> {
-    let nothing = Parameters::default();
-    let facts = Facts::read(&session.run(&FACTS, &nothing).await?);
+    let caller = Parameters::default().plain("machine", &order.owner.machine);
+    let facts = Facts::read(&session.run(&FACTS, &caller).await?);
     if !order.expected.is_empty() && !order.expected.contains(&facts.machine_id) {
         let machine_id = facts.machine_id;
         return Ok(Outcome::AnotherMachine { machine_id });
@@ -77,15 +83,26 @@ pub async fn run(session: &Session, order: &Order) -> Result<Outcome, Error> {
             clean: clean(session).await?,
         }),
         Errand::Claim => {
-            let parameters = order.owner.parameters(&order.made_at);
+            let seen = order.adopts.as_ref();
+            if let Some(Err(words)) = seen.map(|node| adoption::as_seen(node, &facts, "")) {
+                return Ok(Outcome::Claim(Claim::Changed(words)));
+            }
+            let replaces = seen.and_then(|node| node.owner.as_ref());
+            let parameters = order.owner.parameters(&order.made_at, replaces);
             let answer = session.run(&CLAIM, &parameters).await?;
             Ok(Outcome::Claim(Claim::read(&answer, &order.owner)))
         }
-        Errand::Join => Ok(Outcome::Join(
-            progress(session, order, Operation::Join).await?,
-        )),
+        Errand::Join => {
+            let seen = order.adopts.as_ref();
+            if let Some(Err(words)) = seen.map(|node| adoption::as_seen(node, &facts, &order.ca)) {
+                return Ok(Outcome::Join(Progress::Foreign(words)));
+            }
+            let before = seen.map(|_| facts.kubelet_ca.as_str());
+            let progress = progress(session, order, (Operation::Join, before)).await?;
+            Ok(Outcome::Join(progress))
+        }
         Errand::Reset => {
-            let progress = progress(session, order, Operation::Reset).await?;
+            let progress = progress(session, order, (Operation::Reset, None)).await?;
             let clean = match progress {
                 Progress::Undone => clean(session).await?,
                 _ => Cleanliness::Unknown,
@@ -100,17 +117,19 @@ async fn clean(session: &Session) -> Result<Cleanliness, Error> {
     Ok(Cleanliness::read(&answer))
 }
 
-/// Asks how far it is, and starts it where nothing runs.
+/// Asks how far it is, and starts it where nothing runs. `before`: digest of the authority that a kubelet which is
+/// taken over believes until then.
 async fn progress(
     session: &Session,
     order: &Order,
-    operation: Operation,
+    (operation, before): (Operation, Option<&str>),
 ) -> Result<Progress, Error> {
     let expected = Expected {
         operation,
         id: order.id(),
         machine: order.owner.machine.clone(),
         ca: order.ca.clone(),
+        before: before.unwrap_or_default().to_owned(),
     };
     let answer = session.run(&POLL, &Parameters::default()).await?;
     let found = Progress::read(&answer, &expected);
@@ -126,7 +145,8 @@ async fn progress(
     let told = told
         .plain("operation", script.name)
         .plain("id", &expected.id)
-        .plain("machine", &expected.machine);
+        .plain("machine", &expected.machine)
+        .plain("before", &expected.before);
     let parameters = scripts::start(script, &expected.id, LONGEST, &told);
     let answer = session.run(&START, &parameters).await?;
     Ok(match answer.get("result") {

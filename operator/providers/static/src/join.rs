@@ -94,6 +94,30 @@ pub fn parameters(
         .hiding(&token))
 }
 
+/// What the script `join` is told where a node is taken over as it runs: the way to the API and its authority, which are
+/// no secrets. `user_data`: as `tenant_cp::node::user_data::adoption_data` wrote it.
+///
+/// # Errors
+/// [`Error::NoConfiguration`].
+pub fn adoption(machine: &Machine, (user_data, ca): (&str, &str)) -> Result<Parameters, Error> {
+    let data: Value = serde_json::from_str(user_data).map_err(|_| Error::NoConfiguration)?;
+    let text = |key: &str| data["adoption"][key].as_str().filter(|text| is_plain(text));
+    let told = text("server").zip(text("authority"));
+    let (server, authority) = told.ok_or(Error::NoConfiguration)?;
+    Ok(Parameters::default()
+        .plain("adopts", "true")
+        .plain("ca", ca)
+        .plain("nodeName", machine.name_any())
+        .plain("server", server)
+        .plain("authority", authority))
+}
+
+/// Of a URL or of base64: nothing that a file of YAML or awk would take for more than a text.
+fn is_plain(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "+/=:.-_[]".contains(c);
+    !text.is_empty() && text.chars().all(is_plain)
+}
+
 /// What is changed in the kubelet's configuration, and that it takes cgroup v1, too.
 fn with_cgroup1(kubelet: &str) -> Result<String, Error> {
     let mut patch = match kubelet.is_empty() {

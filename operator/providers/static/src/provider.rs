@@ -123,6 +123,13 @@ fn is_conflict(error: &kube::Error) -> bool {
 /// What to do where every Host is taken.
 fn none_left(machine: &Machine, hosts: &[Host], selector: &HostSelector) -> Error {
     let namespace = machine.namespace().unwrap_or_default();
+    if machine.adopts().is_some() {
+        return Error::NoneLeft(format!(
+            "no Host of namespace {namespace} is Adoptable with the node {} and the authority that the Machine was made \
+             for: see kubectl get hosts -n {namespace}; its node pool replaces it after health.joinTimeout",
+            machine.name_any()
+        ));
+    }
     let fits = |host: &&Host| {
         choose::is_free(host) && choose::matches(selector, &machine.spec.version, host)
     };

@@ -275,6 +275,13 @@ async fn act_in_tenant(
                     .extend(labels.map(|(k, v)| (k.clone(), text(v))));
             }
         }
+        Action::NameNode { uid, provider_id } => {
+            let named = requests::name_node(client, &name, uid, provider_id).await;
+            named.map_err(Error::Tenant)?;
+            if let Some(node) = &mut seen.node {
+                node.provider_id.clone_from(provider_id);
+            }
+        }
         Action::Decide { name, denied } => {
             let at = seen.requests.iter().position(|r| r.name_any() == *name);
             if let Some(at) = at {
@@ -389,6 +396,7 @@ async fn write_user_data(
             };
             delete(&ctx.client, &own).await?;
             observed.user_data = Known::Absent;
+            observed.left_user_data = None;
             return Ok(());
         }
         _ => return Ok(()),

@@ -93,7 +93,7 @@ pub async fn observe(
     let stored = async {
         match deep {
             true => user_data(&ctx.client, &machine).await,
-            false => Ok(NOT_ASKED),
+            false => Ok((NOT_ASKED, None)),
         }
     };
     let budget = ctx.budget();
@@ -106,6 +106,7 @@ pub async fn observe(
     let (vm, stored, tenant) = futures::join!(vm, stored, tenant);
     let frozen = machine.status.as_ref().and_then(|s| s.request.as_ref());
     let vm = vm?;
+    let (user_data, left_user_data) = stored?;
     let others = match &tenant {
         Tenant::Answers(seen) if !seen.requests.is_empty() => ctx.stores.addresses_before(&machine),
         _ => Vec::new(),
@@ -133,7 +134,8 @@ pub async fn observe(
         remote,
         others,
         overlay,
-        user_data: stored?,
+        user_data,
+        left_user_data,
         drawn: None,
         tenant,
         evicted: false,
@@ -247,14 +249,25 @@ fn is_forbidden(error: &providers::Error) -> bool {
     matches!(source.as_ref(), kube::Error::Api(status) if status.code == 403)
 }
 
-async fn user_data(client: &Client, machine: &Machine) -> Result<Known<UserData>, Error> {
+/// The Machine's own, and by UID that of another Machine of its name: names of Machines are given once at a time, so that
+/// one is gone.
+async fn user_data(
+    client: &Client,
+    machine: &Machine,
+) -> Result<(Known<UserData>, Option<String>), Error> {
     let name = names::user_data_secret(&machine.name_any());
     let secrets = Api::<Secret>::namespaced(client.clone(), &tenant_namespace(machine));
     let found = secrets.get_opt(&name).await;
     let found = found.map_err(|e| read("Secret", &name, e))?;
-    let ours = |s: &Secret| s.labels().get(names::LABEL_MACHINE_UID) == machine.uid().as_ref();
-    let ours = found.filter(ours);
-    Ok(Known::found(ours.map(|secret| stored(&secret, machine))))
+    let whose = found.as_ref();
+    let whose = whose.and_then(|secret| secret.labels().get(names::LABEL_MACHINE_UID));
+    let is_ours = whose == machine.uid().as_ref();
+    // What says nothing of a Machine is somebody else's.
+    let left = whose.filter(|_| !is_ours).and(found.as_ref());
+    let left = left.and_then(ResourceExt::uid);
+    let ours = found.filter(|_| is_ours);
+    let ours = Known::found(ours.map(|secret| stored(&secret, machine)));
+    Ok((ours, left))
 }
 
 /// What matters of the Secret with the user data.

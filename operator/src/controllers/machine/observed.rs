@@ -50,6 +50,8 @@ pub struct Observed {
     pub overlay: Option<Allotment>,
     /// The Secret with the user data. Not known once the machine has joined, until it goes.
     pub user_data: Known<UserData>,
+    /// UID of the Secret of that name that a namesake has left which was forgotten without its finalizer.
+    pub left_user_data: Option<String>,
     /// A token that was drawn in this reconcile and is stored nowhere yet.
     pub drawn: Option<Token>,
     /// What the tenant's API said.

@@ -113,6 +113,13 @@ pub enum Action {
     },
     /// In the tenant cluster: set labels that a kubelet may not set on its own node.
     LabelNode(Value),
+    /// In the tenant cluster: write down what machine a node is that joined by itself.
+    NameNode {
+        /// Only this one.
+        uid: String,
+        /// What it is called from then on.
+        provider_id: String,
+    },
     /// In the tenant cluster: answer a kubelet's request for a serving certificate.
     Decide {
         /// Name of the request.

@@ -351,6 +351,20 @@ pub async fn cordon(client: &Client, name: &str, uid: &str) -> Result<(), Error>
     patch_node(client, name, &patch, "cordon").await
 }
 
+/// Writes down what machine a node is. The API takes that once.
+///
+/// # Errors
+/// [`Error`].
+pub async fn name_node(
+    client: &Client,
+    name: &str,
+    uid: &str,
+    provider_id: &str,
+) -> Result<(), Error> {
+    let patch = json!({ "metadata": { "uid": uid }, "spec": { "providerID": provider_id } });
+    patch_node(client, name, &patch, "name").await
+}
+
 /// Has load balancers send nothing to the node (KEP-1143).
 ///
 /// # Errors

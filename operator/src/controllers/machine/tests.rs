@@ -13,6 +13,7 @@ use super::observed::{Node, Pod};
 use super::plan::{Action, LEAVE, PATIENCE};
 use world::{Api, NAME, World};
 
+mod adopting;
 mod asking;
 mod capabilities;
 mod joining;

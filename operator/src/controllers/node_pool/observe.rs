@@ -12,6 +12,7 @@ use kube::api::ListParams;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 
+use super::nodes::{self, Nodes};
 use super::observed::{Observed, is_owned};
 use crate::capacity::Answer;
 use crate::context::Context;
@@ -80,16 +81,25 @@ pub async fn observe(
         None => ctx.ask_quotas_for_pool(&pool),
     };
     let settings = ctx.reserved_ranges.settings();
+    let nodes = running_nodes(ctx, &pool, cluster.as_ref());
     Ok(Some(Observed {
         pool,
         cluster: Known::found(cluster),
         machines,
         others,
+        nodes,
         capacity,
         quotas,
         reserved_unknown: settings.network.reserved_unknown.clone(),
         kubevirt: ctx.kubevirt_release.release(),
     }))
+}
+
+/// Nodes of Hosts as last seen. Those that nobody took over are taken by a write that is guarded.
+fn running_nodes(ctx: &Context, pool: &NodePool, cluster: Option<&TenantCluster>) -> Nodes {
+    let authority = cluster.and_then(|cluster| ctx.tenants.authority(&cluster.uid()?));
+    let trusted = authority.and_then(|pem| pki::certificate_fingerprints(&pem));
+    nodes::of(pool, &ctx.stores.hosts.state(), trusted.as_deref())
 }
 
 /// Whether one machine more fits; not known of one that nobody can make, or that has no tenant

@@ -11,6 +11,7 @@ use kit_objects::known::Known;
 use provider_kubevirt::release::Release;
 use tenant_cp::problem::Problem;
 
+use super::nodes::Nodes;
 use crate::capacity::Answer;
 
 /// Everything that a plan may depend on.
@@ -25,6 +26,8 @@ pub struct Observed {
     /// Other Machines of the namespace as last seen, in any order: names that are taken, and what
     /// became of their nodes.
     pub others: Vec<Arc<Machine>>,
+    /// Nodes that run already and that it may take over.
+    pub nodes: Nodes,
     /// Whether the management cluster has room for one machine more of the pool.
     pub capacity: Answer,
     /// What quotas say against the pool; nothing where it was let in.

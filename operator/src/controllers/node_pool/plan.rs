@@ -3,7 +3,7 @@
 //! In this order: what a quota refuses → Machines of another tenant cluster go → what machines must not
 //! reach is known → the template in force → whom the NodePool
 //! names goes → who is lost is replaced, a share at a time ([`health`]) → scaling and rollout
-//! ([`sizing`]).
+//! ([`sizing`]), where nodes that run already come before new machines ([`adoption`]).
 //! Invariant: planning again after applying yields an empty plan; only Machines that the pool owns
 //! are ever touched, and a Machine's name is never used twice.
 
@@ -20,6 +20,7 @@ use kube::ResourceExt;
 use super::observed::{Observed, is_going, number};
 use crate::status::Waiting;
 
+mod adoption;
 mod autoscaling;
 mod capacity;
 mod deletion;
@@ -295,6 +296,7 @@ fn plan_machines(
                 .for_each(|m| plan.delete(m, reason));
         }
     }
+    give_way(&mut plan, observed, cluster, template, &sizing);
     create(&mut plan, observed, cluster, template, machines, &sizing);
     follow(&mut plan, pool, machines);
     let seen = status::Seen {
@@ -304,7 +306,12 @@ fn plan_machines(
         sizing: &sizing,
         limits: &limits,
     };
-    status::report(plan, observed, &seen, now)
+    let mut plan = status::report(plan, observed, &seen, now);
+    if adoption::awaits(observed, &sizing) {
+        let again = plan.requeue_after.unwrap_or(adoption::AWAITED);
+        plan.requeue_after = Some(again.min(adoption::AWAITED));
+    }
+    plan
 }
 
 /// Machines follow the pool, those that drain already too: who shortens its `drainTimeout` waits for
@@ -363,7 +370,18 @@ fn create(
     let mut last = known.chain(last).max().unwrap_or_default().max(0);
     let locations = || template.locations.iter();
     let find = |name: &String| locations().find(|at| at.shown == *name);
+    let mut nodes = adoption::Left::new(observed, cluster);
     for location in sizing.create.iter().filter_map(find) {
+        let from = (template, location);
+        if let Some(node) = nodes.take(&location.shown) {
+            last += 1;
+            let machine = template::adopting(&observed.pool, cluster, from, node, last);
+            plan.creations.push(machine);
+            continue;
+        }
+        if adoption::is_awaited(observed, &location.shown) {
+            continue;
+        }
         let name = loop {
             last += 1;
             let name = template::name(&observed.pool, last);
@@ -371,7 +389,6 @@ fn create(
                 break name;
             }
         };
-        let from = (template, location);
         let machine = template::machine(&observed.pool, cluster, from, &name, last);
         plan.creations.push(machine);
     }
@@ -388,6 +405,31 @@ fn create(
             _ => (Reason::ScalingUp, format!("makes {made}")),
         };
         plan.publish(false, reason, message);
+    }
+}
+
+/// Machines that have nothing yet go where nodes run for which there is no place else.
+fn give_way(
+    plan: &mut Plan,
+    observed: &Observed,
+    cluster: &TenantCluster,
+    template: &Template,
+    sizing: &sizing::Sizing,
+) {
+    let is_deleted = |m: &Machine| plan.deletions.iter().any(|d| d.name == m.name_any());
+    let gone = adoption::that_give_way(observed, cluster, template, sizing, is_deleted);
+    if gone.is_empty() {
+        return;
+    }
+    let nodes: Vec<_> = gone.iter().map(|(_, node)| *node).collect();
+    let message = format!(
+        "deletes {}, which wait for a Host: the nodes {} run already and take their place",
+        list(gone.iter().map(|(machine, _)| machine.name_any())),
+        nodes.join(", ")
+    );
+    plan.publish(false, Reason::Replacing, message);
+    for (machine, _) in gone {
+        plan.delete(machine, Reason::Replacing);
     }
 }
 

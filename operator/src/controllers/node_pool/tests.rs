@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::observed::is_owned;
 use world::{POOL, World, cluster, read};
 
+mod adoption;
 mod autoscaling;
 mod capacity;
 mod fields;

@@ -155,12 +155,17 @@ impl Operator {
         })
     }
 
-    /// One reconcile of a node pool and of each of its Machines.
-    pub(crate) async fn reconcile_pool(&self, site: &Site, name: &str) -> Result<()> {
+    /// One reconcile of a node pool, and of none of its Machines.
+    pub(crate) async fn reconcile_pool_alone(&self, site: &Site, name: &str) -> Result<()> {
         let pool = Arc::new(site.pools().get(name).await?);
         let run = || node_pool::reconcile(Arc::clone(&pool), Arc::clone(&self.context));
         let done = unraced(run).await;
-        done.with_context(|| format!("reconcile of NodePool {name}"))?;
+        done.with_context(|| format!("reconcile of NodePool {name}"))
+    }
+
+    /// One reconcile of a node pool and of each of its Machines.
+    pub(crate) async fn reconcile_pool(&self, site: &Site, name: &str) -> Result<()> {
+        self.reconcile_pool_alone(site, name).await?;
         for machine in site.machines_of(name).await? {
             let (name, machine) = (machine.name_any(), Arc::new(machine));
             let run = || machine::reconcile(Arc::clone(&machine), Arc::clone(&self.context));

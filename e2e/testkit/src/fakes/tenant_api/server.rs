@@ -112,13 +112,12 @@ impl Server {
         matches!(outcome, Outcome::Found(_))
     }
 
-    /// Applies an object behind everybody's back.
-    pub(super) fn put(&self, path: &str, object: &Value) {
-        let _ = self
-            .state
-            .store()
-            .apply(path, "testkit", object.clone(), false);
+    /// Applies an object behind everybody's back; `false`: there is none with the UID that it has.
+    pub(super) fn put(&self, path: &str, object: &Value) -> bool {
+        let object = object.clone();
+        let outcome = self.state.store().apply(path, "testkit", object, false);
         self.state.changes.send_modify(|count| *count += 1);
+        matches!(outcome, Outcome::Found(_) | Outcome::Created(_))
     }
 
     pub(super) fn object(&self, path: &str) -> Option<Value> {

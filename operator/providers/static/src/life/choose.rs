@@ -1,6 +1,7 @@
 //! Which Host a Machine takes, and how its claim is written.
 //!
-//! Invariant: only a Host that is proven clean, by a status that speaks of its spec as it is, is taken; the claim
+//! Invariant: only a Host that is proven clean, by a status that speaks of its spec as it is, is taken, or one whose
+//! node is the very one that the Machine is made to take over; the claim
 //! is one write that is guarded by the Host's resourceVersion.
 
 use std::borrow::Borrow;
@@ -13,8 +14,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
-use super::identity;
 use super::observed::Twin;
+use super::{adoption, identity};
 
 /// Whether a Host may be taken by anybody.
 #[must_use]
@@ -39,6 +40,13 @@ pub fn is_free(host: &Host) -> bool {
             .finalizers()
             .iter()
             .any(|finalizer| finalizer == names::FINALIZER_HOST)
+}
+
+/// Whether a Host has all labels that a node pool asks for.
+#[must_use]
+pub fn has_labels(selector: &HostSelector, host: &Host) -> bool {
+    let mut wanted = selector.match_labels.iter();
+    wanted.all(|(key, value)| host.spec.labels.get(key) == Some(value))
 }
 
 /// Whether a Host is what a node pool asks for, and its kubelet is of this version (`1.35.4`), since a machine is sent
@@ -83,6 +91,11 @@ pub fn choose<'a, H: Borrow<Host>>(
     let uid = machine.uid().unwrap_or_default();
     if let Some(own) = all().find(|host| is_of(host, &uid)) {
         return Some(own);
+    }
+    // Nobody else's node, and no machine that would have to become one.
+    if machine.adopts().is_some() {
+        let mut found = all().filter(|host| adoption::is_for(machine, host));
+        return found.find(|host| same_address(hosts, host, machine).is_none());
     }
     let twins: Vec<Twin> = all().filter_map(Twin::of).collect();
     let is_listed_once = |host: &&Host| {
@@ -133,7 +146,11 @@ pub fn claim(host: &Host, machine: &Machine, now: Timestamp) -> Option<HostStatu
     if is_of(host, &uid) {
         return host.status.clone();
     }
-    if !is_free(host) {
+    let is_allowed = match machine.adopts() {
+        Some(_) => adoption::is_for(machine, host),
+        None => is_free(host),
+    };
+    if !is_allowed {
         return None;
     }
     let mut status = host.status.clone()?;

@@ -216,4 +216,6 @@ pub struct Observed {
     pub look: Option<Finding>,
     /// The platform lets machines become nodes that have only cgroup v1.
     pub allows_cgroup1: bool,
+    /// The Machine that the last look found in the machine's file is one of this management cluster.
+    pub owner_is_here: bool,
 }

@@ -10,13 +10,13 @@ use api::{ConditionType, Host, Reason, names};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
+use super::free::{free, said_clean, unreachable};
 use super::identity;
-use super::observed::{Errand, Finding, MachineState, Observed, Outcome, Twin};
+use super::observed::{Errand, Finding, MachineState, Observed, Outcome};
 use super::status::{Draft, kept};
-use crate::plan::claim::{Claim, Owner};
+use crate::plan::claim::Claim;
 use crate::plan::cleanliness::Cleanliness;
 use crate::plan::facts::Facts;
-use crate::plan::preflight::{self, Problem};
 use crate::plan::progress::Progress;
 use crate::session::retry;
 
@@ -91,9 +91,10 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     }
     // One that was made before the claim, or for another spec, says nothing of what is there now.
     let look = observed.look.as_ref().filter(|look| look.is_of(host));
+    let mut rest = AT_REST;
     let errand = match draft.status.claim.is_some() {
         false => {
-            free(observed, look, &mut draft);
+            rest = free(observed, look, &mut draft).unwrap_or(AT_REST);
             Some(Errand::Inspect)
         }
         true => held(observed, look, &mut draft),
@@ -102,7 +103,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let is_same =
         draft.status.claim == host.status.as_ref().and_then(|status| status.claim.clone());
     let look = look.filter(|_| is_same);
-    let due = |errand| (errand, due(host, errand, look, now));
+    let due = |errand| (errand, due(host, errand, (look, rest), now));
     Plan {
         action: (!has_finalizer && !is_going).then_some(Action::AddFinalizer),
         errand: errand.map(due),
@@ -116,13 +117,18 @@ fn is_abandoned(host: &Host) -> bool {
     said.is_some() && said.cloned() == host.uid()
 }
 
-/// When an errand is run: at once where the last look was another one.
-fn due(host: &Host, errand: Errand, look: Option<&Finding>, now: Timestamp) -> Timestamp {
+/// When an errand is run: at once where the last look was another one, and after `rest` where nothing is to be done.
+fn due(
+    host: &Host,
+    errand: Errand,
+    (look, rest): (Option<&Finding>, Duration),
+    now: Timestamp,
+) -> Timestamp {
     let Some(look) = look.filter(|look| look.errand == errand) else {
         return now;
     };
     let wait = match (look.failures, look.polls) {
-        (0, 0) => AT_REST + AT_REST.mul_f64(0.2 * chance(host, 0)),
+        (0, 0) => rest + rest.mul_f64(0.2 * chance(host, 0)),
         (failures, 0) => retry::after(failures, chance(host, failures)),
         (_, polls) => FIRST_POLL
             .saturating_mul(1 << (polls - 1).min(8))
@@ -141,121 +147,6 @@ fn chance(host: &Host, tries: u32) -> f64 {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     });
     f64::from(seed) / (f64::from(u32::MAX) + 1.0)
-}
-
-/// Nobody has it: it is Available as long as everything is proven.
-fn free(observed: &Observed, look: Option<&Finding>, draft: &mut Draft) {
-    let Some(look) = look else {
-        // As it was; a claim is refused while the status speaks of another generation.
-        return;
-    };
-    draft.observed();
-    match &look.outcome {
-        Outcome::Seen {
-            facts,
-            host_key,
-            clean,
-        } => seen(observed, look, (facts, host_key, clean), draft),
-        Outcome::AnotherMachine { machine_id } => {
-            draft.yes(ConditionType::Reachable, Reason::AsExpected);
-            draft.unknown(ConditionType::Clean, Reason::NotLookedAt);
-            let message = identity::changed(&observed.host, machine_id);
-            draft.no(ConditionType::Verified, Reason::MachineChanged, &message);
-            draft.becomes(HostPhase::Unverified);
-        }
-        Outcome::Failed(_) => {
-            unreachable(look, draft);
-            draft.not_known(Reason::NotLookedAt);
-            draft.becomes(HostPhase::Unverified);
-        }
-        // Of a Machine; a look for nobody has none of them.
-        Outcome::Claim(_) | Outcome::Join(_) | Outcome::Reset { .. } => {}
-    }
-}
-
-/// A machine that nobody has, and what it said.
-fn seen(
-    observed: &Observed,
-    look: &Finding,
-    (facts, host_key, clean): (&Facts, &str, &Cleanliness),
-    draft: &mut Draft,
-) {
-    draft.yes(ConditionType::Reachable, Reason::AsExpected);
-    draft.status.facts = Some(kept(facts, host_key));
-    let is_clean = said_clean(clean, draft);
-    let mut host = observed.host.clone();
-    host.status = Some(draft.status.clone());
-    let this = Twin::of(&host);
-    let duplicate = this.and_then(|this| identity::duplicate(&this, &observed.others));
-    let problems = problems(&observed.host, facts, look.at, observed.allows_cgroup1);
-    let (is_usable, phase) = if let Some(owner) = &facts.owner {
-        let message = Claim::Foreign(owner.clone()).words();
-        draft.no(ConditionType::Verified, Reason::OwnedByAnother, &message);
-        (false, HostPhase::Quarantined)
-    } else if let Some(message) = duplicate {
-        draft.no(ConditionType::Verified, Reason::Duplicate, &message);
-        (false, HostPhase::Unverified)
-    } else if !problems.is_empty() {
-        draft.no(ConditionType::Verified, Reason::NotUsable, &problems);
-        (false, HostPhase::Unverified)
-    } else {
-        draft.yes(ConditionType::Verified, Reason::AsExpected);
-        (true, HostPhase::Unverified)
-    };
-    match is_usable && is_clean {
-        true => draft.available(),
-        false => draft.becomes(phase),
-    }
-}
-
-/// Whether it said that nothing is left; the condition says what it said.
-fn said_clean(clean: &Cleanliness, draft: &mut Draft) -> bool {
-    match clean {
-        Cleanliness::Clean => draft.yes(ConditionType::Clean, Reason::AsExpected),
-        Cleanliness::Traces(traces) => {
-            let message = format!("of a node there is {}", traces.join(", "));
-            draft.no(ConditionType::Clean, Reason::TracesLeft, &message);
-        }
-        Cleanliness::Unknown => draft.unknown(ConditionType::Clean, Reason::NotLookedAt),
-    }
-    *clean == Cleanliness::Clean
-}
-
-/// Everything that keeps a machine from becoming a node, in one text; empty: nothing. Whose it is has been asked.
-fn problems(host: &Host, facts: &Facts, at: Timestamp, allows_cgroup1: bool) -> String {
-    let needs = preflight::Needs {
-        us: facts.owner.clone().unwrap_or(Owner {
-            machine: "nobody".to_owned(),
-            ..Owner::default()
-        }),
-        now: u64::try_from(at.as_second()).unwrap_or_default(),
-        cgroup1: allows_cgroup1,
-        node_address: host.spec.node_address(),
-        ..preflight::Needs::default()
-    };
-    let found = preflight::problems(facts, &needs);
-    let found = found
-        .iter()
-        .filter(|found| !matches!(found, Problem::Owned(_)));
-    let nameless = host.spec.node_address().is_none().then(|| {
-        format!(
-            "its address {} is a name, and nodes are known by IP addresses: set spec.nodeAddress to one that it has",
-            host.spec.address
-        )
-    });
-    let found: Vec<_> = nameless
-        .into_iter()
-        .chain(found.map(ToString::to_string))
-        .collect();
-    found.join("; ")
-}
-
-/// The session failed, or what it ran.
-fn unreachable(look: &Finding, draft: &mut Draft) {
-    let Outcome::Failed(failure) = &look.outcome else {
-        return;
-    };
-    draft.no(failure.about, failure.reason, &failure.message);
 }
 
 /// A Machine has it: gives what is to be done next.
@@ -300,10 +191,11 @@ fn held(observed: &Observed, look: Option<&Finding>, draft: &mut Draft) -> Optio
             MachineState::Going | MachineState::Gone => Some(Errand::Reset),
             MachineState::Wanted | MachineState::Unknown => Some(Errand::Inspect),
         },
-        // The first two are not of a Host that a Machine has.
-        (true, HostPhase::Unverified | HostPhase::Available | HostPhase::Joined) => {
-            Some(Errand::Inspect)
-        }
+        // The first three are not of a Host that a Machine has.
+        (
+            true,
+            HostPhase::Unverified | HostPhase::Available | HostPhase::Adoptable | HostPhase::Joined,
+        ) => Some(Errand::Inspect),
     }
 }
 
@@ -366,8 +258,21 @@ fn follow(observed: &Observed, look: &Finding, draft: &mut Draft) {
             if draft.says(ConditionType::Verified, Reason::MachineChanged) {
                 draft.yes(ConditionType::Verified, Reason::AsExpected);
             }
+            is_taken_over(facts, draft);
         }
         _ => {}
+    }
+}
+
+/// Another installation has taken the node over: what is on the machine is its own now, and nothing of it is touched.
+fn is_taken_over(facts: &Facts, draft: &mut Draft) {
+    let ours = draft.status.claim.clone().unwrap_or_default().machine_uid;
+    if let Some(owner) = facts.owner.as_ref().filter(|owner| owner.machine != ours)
+        && draft.phase() == HostPhase::Joined
+    {
+        draft.becomes(HostPhase::Quarantined);
+        let words = Claim::Foreign(owner.clone()).words();
+        draft.no(ConditionType::Verified, Reason::OwnedByAnother, &words);
     }
 }
 
@@ -379,7 +284,7 @@ fn claimed(claim: &Claim, draft: &mut Draft) {
         }
         // Nothing was done on it for this Machine, which takes another one.
         Claim::Foreign(_) => (HostPhase::Quarantined, Reason::OwnedByAnother),
-        Claim::Unwritable => (HostPhase::Unverified, Reason::NotUsable),
+        Claim::Unwritable | Claim::Changed(_) => (HostPhase::Unverified, Reason::NotUsable),
     };
     draft.status.claim = None;
     draft.becomes(phase);

@@ -52,6 +52,7 @@ impl Draft {
     /// A Machine may take it; since when stays, where it could before.
     pub(super) fn available(&mut self) {
         self.status.phase = Some(HostPhase::Available);
+        self.status.node = None;
         self.status.available_since.get_or_insert(Time(self.now));
     }
 

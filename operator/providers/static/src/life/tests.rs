@@ -16,6 +16,7 @@ use crate::plan::cleanliness::Cleanliness;
 use crate::plan::facts::Facts;
 use crate::plan::progress::Progress;
 
+mod adopting;
 mod choosing;
 mod laws;
 mod leaving;
@@ -112,6 +113,7 @@ impl Case {
             others: Vec::new(),
             look: None,
             allows_cgroup1: false,
+            owner_is_here: false,
         };
         Self { observed }
     }

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use api::host::HostOwner;
+
 use crate::answer::Answer;
 use crate::scripts::parameters::Parameters;
 
@@ -19,6 +21,16 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// What the Host's status has of it.
+    #[must_use]
+    pub fn seen(&self) -> HostOwner {
+        HostOwner {
+            installation_uid: self.installation.clone(),
+            tenant_cluster_uid: self.tenant_cluster.clone(),
+            machine_uid: self.machine.clone(),
+        }
+    }
+
     pub(super) fn read(answer: &Answer, names: [&str; 3]) -> Self {
         let [installation, tenant_cluster, machine] = names.map(|name| answer.words(name));
         Self {
@@ -28,14 +40,23 @@ impl Owner {
         }
     }
 
-    /// What the script `claim` is told; `made_at` in RFC 3339.
+    /// What the script `claim` is told; `made_at` in RFC 3339. `replaces`: the owner of a node that is taken over, which
+    /// is replaced where it is that very one.
     #[must_use]
-    pub fn parameters(&self, made_at: &str) -> Parameters {
-        Parameters::default()
+    pub fn parameters(&self, made_at: &str, replaces: Option<&HostOwner>) -> Parameters {
+        let parameters = Parameters::default()
             .plain("installation", &self.installation)
             .plain("tenantCluster", &self.tenant_cluster)
             .plain("machine", &self.machine)
-            .plain("madeAt", made_at)
+            .plain("madeAt", made_at);
+        match replaces {
+            None => parameters,
+            Some(seen) => parameters
+                .plain("replaces", "true")
+                .plain("seenInstallation", &seen.installation_uid)
+                .plain("seenTenantCluster", &seen.tenant_cluster_uid)
+                .plain("seenMachine", &seen.machine_uid),
+        }
     }
 }
 
@@ -63,6 +84,8 @@ pub enum Claim {
     Ours,
     /// It is somebody else's: Quarantined, and nothing on it is touched.
     Foreign(Owner),
+    /// The node that was to be taken over is another one by now, in words: nothing on it is touched.
+    Changed(String),
     /// It cannot be written: a full disk, or one that became read-only.
     Unwritable,
 }
@@ -84,6 +107,7 @@ impl Claim {
     pub fn words(&self) -> String {
         match self {
             Self::Ours => String::new(),
+            Self::Changed(words) => words.clone(),
             Self::Foreign(owner) => format!(
                 "the machine belongs to {owner}: delete that Machine, or, if it is gone for good, remove \
                  /var/lib/covey/owner.json on the machine after cleaning it"

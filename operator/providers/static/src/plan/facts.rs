@@ -64,10 +64,14 @@ pub struct Facts {
     pub kubelet_configured: bool,
     /// SHA-256 of the authority that the kubelet believes, in hexadecimal; empty: none.
     pub kubelet_ca: String,
+    /// SHA-256 of each certificate (DER, in hexadecimal) of that authority, at most eight.
+    pub kubelet_authorities: Vec<String>,
     /// The node whose certificate the kubelet has.
     pub node_name: Option<String>,
     /// Whose machine it is; none: nobody's.
     pub owner: Option<Owner>,
+    /// How long ago its owner looked at it, in seconds by its own clock; none: nobody knows.
+    pub owner_looked: Option<u64>,
 }
 
 impl Facts {
@@ -111,6 +115,11 @@ impl Facts {
             kubelet: Some(answer.words("kubeletVersion")).filter(|version| !version.is_empty()),
             kubelet_configured: answer.get("kubeletConfigured") != "false",
             kubelet_ca: answer.words("kubeletCA"),
+            kubelet_authorities: list("kubeletAuthorities")
+                .into_iter()
+                .filter(|text| is_digest(text))
+                .take(8)
+                .collect(),
             node_name: node_of(answer.get("kubeletCertificate")),
             owner: (answer.get("owned") != "false").then(|| {
                 Owner::read(
@@ -118,8 +127,13 @@ impl Facts {
                     ["ownerInstallation", "ownerTenantCluster", "ownerMachine"],
                 )
             }),
+            owner_looked: answer.number("ownerLooked"),
         }
     }
+}
+
+fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 /// The node that a kubelet's certificate (DER in base64) is for. It is not verified here: whoever is root on the

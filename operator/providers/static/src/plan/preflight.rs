@@ -4,6 +4,8 @@
 
 use std::net::IpAddr;
 
+use api::names;
+
 use super::claim::Owner;
 use super::facts::Facts;
 
@@ -90,7 +92,7 @@ pub enum Problem {
     #[error("it belongs to {0}: delete that Machine first")]
     Owned(Owner),
     #[error(
-        "its kubelet belongs to another cluster: run kubeadm reset there, or import it with adopt: true"
+        "it is a node already: run kubeadm reset there, or have it taken over as it runs with spec.adopt: true"
     )]
     ForeignKubelet,
     #[error("{0} runs there: remove it, a node has one runtime and one kubelet")]
@@ -104,6 +106,21 @@ pub enum Problem {
          that it has ({found})"
     )]
     NodeAddress { wanted: IpAddr, found: String },
+    #[error(
+        "the node that is to be taken over has no certificate of a kubelet that can be read: see \
+         /var/lib/kubelet/pki/kubelet-client-current.pem, or run kubeadm reset there"
+    )]
+    NodeName,
+    #[error(
+        "the node that is to be taken over is called {0}, and Machines have names of at most 52 lower-case letters, \
+         digits and - that begin with a letter: drain it, and run kubeadm reset there"
+    )]
+    NodeNameForm(String),
+    #[error(
+        "which authority the kubelet believes cannot be read: /etc/kubernetes/kubelet.conf has to have it as \
+         certificate-authority-data"
+    )]
+    NodeAuthority,
     #[error("somebody listens on port {0}: find out with ss -ltnp who, and stop it")]
     Port(u16),
 }
@@ -118,6 +135,47 @@ pub fn problems(facts: &Facts, needs: &Needs) -> Vec<Problem> {
     found.extend(others(facts, is_ours, is_joined));
     found.extend(node_address(facts, needs));
     found
+}
+
+/// What keeps the operator from taking over the node that runs on it: not what would keep it from becoming one, since
+/// it is one.
+#[must_use]
+pub fn problems_of_node(facts: &Facts, needs: &Needs) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let mut unless = |is_good: bool, problem: Problem| {
+        if !is_good {
+            found.push(problem);
+        }
+    };
+    unless(!facts.machine_id.is_empty(), Problem::Unknown("machine-id"));
+    unless(facts.writable, Problem::ReadOnly);
+    unless(
+        facts.missing.is_empty(),
+        Problem::Missing(facts.missing.join(", ")),
+    );
+    unless(facts.kubelet.is_some(), Problem::Unknown("kubelet version"));
+    unless(
+        !facts.kubelet_authorities.is_empty(),
+        Problem::NodeAuthority,
+    );
+    match &facts.node_name {
+        None => unless(false, Problem::NodeName),
+        Some(name) => unless(is_machine_name(name), Problem::NodeNameForm(name.clone())),
+    }
+    for process in &facts.processes {
+        let is_fine = process == "containerd" || process == "kubelet";
+        unless(is_fine, Problem::ForeignProgram(process.clone()));
+    }
+    found.extend(node_address(facts, needs));
+    found
+}
+
+/// Whether a Machine can be called so.
+fn is_machine_name(name: &str) -> bool {
+    name.len() <= names::MAX_MACHINE_NAME_LENGTH
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && !name.ends_with('-')
+        && !name.contains('.')
 }
 
 /// The kubelet waits for ever for an address that the machine does not have.

@@ -33,6 +33,8 @@ pub struct Expected {
     pub machine: String,
     /// SHA-256 of the tenant cluster's authority, in hexadecimal.
     pub ca: String,
+    /// The same of what a kubelet that is taken over believes until then; empty where none is.
+    pub before: String,
 }
 
 /// How far it is.
@@ -67,7 +69,7 @@ impl Progress {
                 answer.words("ownerMachine")
             ));
         }
-        if is_join && !ca.is_empty() && ca != expected.ca {
+        if is_join && !ca.is_empty() && ca != expected.ca && ca != expected.before {
             return Self::Foreign("its kubelet belongs to another cluster".to_owned());
         }
         if !is_known {
@@ -101,6 +103,7 @@ mod tests {
             id: "0a1b2c3d".to_owned(),
             machine: "m".to_owned(),
             ca: "ca".to_owned(),
+            before: String::new(),
         };
         let mut fields = std::collections::BTreeMap::from([
             ("operation", operation.name()),

@@ -41,7 +41,7 @@ pub(super) fn description(host: &Host, machine: &str) -> Description {
     // Until the machine itself has said whose it is, another Host may be taken, and a providerID is for good.
     let is_certain = !matches!(
         phase,
-        HostPhase::Unverified | HostPhase::Available | HostPhase::Claimed
+        HostPhase::Unverified | HostPhase::Available | HostPhase::Adoptable | HostPhase::Claimed
     );
     let is_going = phase == HostPhase::Resetting;
     let id = || names::static_provider_id(&host.name_any(), machine);
@@ -71,9 +71,10 @@ fn state(host: &Host, phase: HostPhase) -> State {
     match phase {
         HostPhase::Joined | HostPhase::Resetting => State::Running,
         HostPhase::Claimed | HostPhase::Joining => failing(host).unwrap_or(State::Creating),
-        HostPhase::Unverified | HostPhase::Available | HostPhase::Quarantined => {
-            failing(host).unwrap_or_default()
-        }
+        HostPhase::Unverified
+        | HostPhase::Available
+        | HostPhase::Adoptable
+        | HostPhase::Quarantined => failing(host).unwrap_or_default(),
     }
 }
 

@@ -28,10 +28,31 @@ fi
 # On disk before it is seen: after a power cut there is the whole file or none.
 sync "$draft" 2> /dev/null || sync
 result=foreign
+# Whether it is the owner that was seen by whoever takes a node over.
+is_as_seen() {
+    [ "$(parameter replaces)" = true ] && [ -f "$owner" ] \
+        && [ "$(field "$owner" installation)" = "$(parameter seenInstallation)" ] \
+        && [ "$(field "$owner" tenantCluster)" = "$(parameter seenTenantCluster)" ] \
+        && [ "$(field "$owner" machine)" = "$(parameter seenMachine)" ]
+}
 if ln "$draft" "$owner" 2> /dev/null; then
     result=claimed
 elif is_ours; then
     result=claimed
+elif is_as_seen; then
+    # Compared and swapped under the lock of workers: of two that take it over at once one wins, and while somebody's
+    # worker is busy here nobody does.
+    run=/run/covey
+    if mkdir -p "$run" && chmod 0700 "$run" && : >> "$run/lock" && exec 9> "$run/lock" && flock -n 9; then
+        if is_as_seen; then
+            mv -f "$draft" "$owner"
+            sync "$owner" 2> /dev/null || sync
+            # Nobody has looked at it for this owner yet.
+            rm -f "$folder/looked"
+        fi
+        exec 9>&-
+    fi
+    if is_ours; then result=claimed; fi
 fi
 answer result "$result" installation "$(field "$owner" installation)" \
     tenantCluster "$(field "$owner" tenantCluster)" machine "$(field "$owner" machine)"

@@ -45,12 +45,15 @@ listens() {
     done
     return 1
 }
-# Digest of the certificate authority that the kubelet believes; empty without kubeconfig.
-kubelet_ca() {
-    data=
+# The certificate authority that the kubelet believes, in base64; empty without kubeconfig.
+kubelet_authority() {
     if [ -f /etc/kubernetes/kubelet.conf ]; then
-        data=$(sed -n 's/^ *certificate-authority-data: *//p' /etc/kubernetes/kubelet.conf | head -n 1)
+        sed -n 's/^ *certificate-authority-data: *//p' /etc/kubernetes/kubelet.conf | head -n 1
     fi
+}
+# Its digest; empty where there is none.
+kubelet_ca() {
+    data=$(kubelet_authority)
     if [ -n "$data" ]; then printf '%s' "$data" | base64 -d 2> /dev/null | sha256sum | cut -d ' ' -f 1; fi
 }
 # When a process started, in ticks since boot: with its number it is never another one. Empty once it has ended, also

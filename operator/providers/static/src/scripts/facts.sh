@@ -1,4 +1,4 @@
-# What the machine is. Changes nothing.
+# What the machine is. Changes nothing, but for when its owner looked at it last.
 first_line() { { head -n 1 "$1" | cut -c 1-128; } 2> /dev/null || true; }
 of_release() { { sed -n "s/^$1=//p" /etc/os-release | head -n 1 | tr -d "\"'"; } 2> /dev/null || true; }
 memory() { awk -v name="$1:" '$1 == name { print int($2 / 1024) }' /proc/meminfo; }
@@ -38,7 +38,30 @@ for port in 10250:280A 10255:280F 10256:2810; do
 done
 # Of every interface; "10.0.0.4/24" or "10.0.0.1 peer 10.0.0.2/32".
 addresses() { { ip -o addr show 2> /dev/null || true; } | awk '$3 == "inet" || $3 == "inet6" { sub(/\/.*/, "", $4); print $4 }' | head -n 64 | tr '\n' ' '; }
+# Fingerprints of the authority's certificates, eight at most.
+authorities() {
+    kubelet_authority | base64 -d 2> /dev/null \
+        | awk '/-----BEGIN CERT/ { body = ""; inside = 1; next } /-----END CERT/ { if (inside && n++ < 8) print body; inside = 0 } inside { body = body $0 }' \
+        | while IFS= read -r body; do
+            printf '%s' "$body" | tr -d '\r' | base64 -d 2> /dev/null | sha256sum | cut -d ' ' -f 1
+        done | tr '\n' ' '
+}
 owner=/var/lib/covey/owner.json
+looked=/var/lib/covey/looked
+# Who has the machine says so at each look: whoever would take it over sees that somebody is there.
+caller=$(parameter machine)
+if [ -n "$caller" ] && [ "$(field "$owner" machine)" = "$caller" ]; then
+    { date +%s > "$looked"; } 2> /dev/null || true
+fi
+# Seconds since then; empty where nobody knows.
+since_look() {
+    last=
+    { IFS= read -r last < "$looked"; } 2> /dev/null || true
+    case "$last" in '' | *[!0-9]*) return 0 ;; esac
+    age=$(($(date +%s) - last))
+    if [ "$age" -lt 0 ]; then age=0; fi
+    echo "$age"
+}
 answer \
     machineID "$(first_line /etc/machine-id)" \
     arch "$(uname -m)" \
@@ -65,9 +88,11 @@ answer \
     kubeletVersion "$(if has kubelet; then { kubelet --version 2> /dev/null || true; } | sed -n 's/^Kubernetes v//p' | head -n 1; fi)" \
     kubeletConfigured "$(true_if test -f /etc/kubernetes/kubelet.conf)" \
     kubeletCA "$(kubelet_ca)" \
+    kubeletAuthorities "$(authorities)" \
     kubeletCertificate "$certificate" \
     systemd "$(true_if test -d /run/systemd/system)" \
     owned "$(true_if test -e "$owner")" \
     ownerInstallation "$(field "$owner" installation)" \
     ownerTenantCluster "$(field "$owner" tenantCluster)" \
-    ownerMachine "$(field "$owner" machine)"
+    ownerMachine "$(field "$owner" machine)" \
+    ownerLooked "$(since_look)"

@@ -7,8 +7,46 @@ step owner
 [ "$(field "$folder/owner.json" machine)" = "$(parameter machine)" ] \
     || give_up foreign "owner.json names another Machine: $(field "$folder/owner.json" machine)"
 found=$(kubelet_ca)
-if [ -n "$found" ] && [ "$found" != "$(parameter ca)" ]; then
+# What was believed when the operator compared its certificates, where a node is taken over.
+if [ -n "$found" ] && [ "$found" != "$(parameter ca)" ] && [ "$found" != "$(parameter before)" ]; then
     give_up foreign "its kubelet belongs to another cluster: the digest of its authority is $found"
+fi
+
+# What the script goes on with once it is done; the kubelet believes our authority then.
+report() {
+    step report
+    node_name=$(parameter nodeName)
+    found=$(kubelet_ca)
+    [ "$found" = "$(parameter ca)" ] || give_up failed "the kubelet believes another authority after the join: $found"
+    rm -f "$job/log" "$job/script"
+    trap - EXIT
+    note report "done"
+    exit 0
+}
+
+# A node that is taken over as it runs: it is shown the way to the API and the whole authority, and nothing else of it
+# is touched. Pods go on without their kubelet.
+if [ "$(parameter adopts)" = true ]; then
+    step adopt
+    [ -n "$found" ] || give_up foreign "there is no kubelet.conf any more: the node is none now"
+    kubeconfig=/etc/kubernetes/kubelet.conf
+    cp -p "$kubeconfig" "$kubeconfig.covey"
+    # Both are texts without a backslash.
+    awk -v server="$(parameter server)" -v authority="$(parameter authority)" '
+        /^ *server:/ { sub(/server:.*/, "server: " server) }
+        /^ *certificate-authority-data:/ { sub(/certificate-authority-data:.*/, "certificate-authority-data: " authority) }
+        { print }' "$kubeconfig" > "$kubeconfig.covey"
+    sync "$kubeconfig.covey" 2> /dev/null || sync
+    mv -f "$kubeconfig.covey" "$kubeconfig"
+    # Whom the kubelet lets in.
+    if [ -f /etc/kubernetes/pki/ca.crt ]; then
+        parameter authority | base64 -d > /etc/kubernetes/pki/ca.crt.covey
+        chmod 0644 /etc/kubernetes/pki/ca.crt.covey
+        mv -f /etc/kubernetes/pki/ca.crt.covey /etc/kubernetes/pki/ca.crt
+    fi
+    service start kubelet || give_up failed "the kubelet does not start: $(complaint)"
+    rm -f "$job/told"
+    report
 fi
 
 step kernel
@@ -79,10 +117,4 @@ fi
 rm -f "$config" "$job/told"
 rm -rf "$run/patches"
 
-step report
-node_name=$(parameter nodeName)
-found=$(kubelet_ca)
-[ "$found" = "$(parameter ca)" ] || give_up failed "the kubelet believes another authority after the join: $found"
-rm -f "$job/log" "$job/script"
-trap - EXIT
-note report "done"
+report

@@ -99,6 +99,7 @@ forget_name
 rm -f "$module_file" "$sysctl_file" "$run/join.yaml"
 # What a join that failed was told, its token among it.
 rm -rf "$run"/join-* "$run/patches"
+rm -f "$folder/looked"
 
 step owner
 rm -f "$job/told" "$job/script" "$job/log"

@@ -37,12 +37,13 @@ fn expected(operation: Operation) -> Expected {
         id: "0a1b2c3d".to_owned(),
         machine: "m".to_owned(),
         ca: ca("our authority"),
+        before: String::new(),
     }
 }
 
 pub(crate) async fn claim(machine: &Machine, who: &Owner) -> Result<Claim> {
     let answer = machine
-        .run(&CLAIM, &who.parameters("2026-01-01T00:00:00Z"))
+        .run(&CLAIM, &who.parameters("2026-01-01T00:00:00Z", None))
         .await?;
     Ok(Claim::read(&answer, who))
 }
@@ -110,14 +111,21 @@ pub(crate) async fn reset(machine: &Machine) -> Result<Progress> {
 
 /// Starts a worker, and again when it is gone before its end, as the operator does.
 async fn play(machine: &Machine, operation: Operation, told: &Parameters) -> Result<Progress> {
-    let expected = expected(operation);
+    play_as(machine, &expected(operation), told).await
+}
+
+pub(crate) async fn play_as(
+    machine: &Machine,
+    expected: &Expected,
+    told: &Parameters,
+) -> Result<Progress> {
     machine.run(&START, told).await?;
     let mut looks = tokio::time::interval(Duration::from_millis(100));
     let played = async {
         loop {
             looks.tick().await;
             let answer = machine.run(&POLL, &Parameters::default()).await?;
-            match Progress::read(&answer, &expected) {
+            match Progress::read(&answer, expected) {
                 Progress::Working(_) => {}
                 Progress::Start => drop(machine.run(&START, told).await?),
                 over => return Ok::<_, anyhow::Error>(over),

@@ -4,6 +4,7 @@
 
 #![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
 
+mod adoption;
 mod commands;
 mod hosts;
 mod keys;

@@ -176,6 +176,10 @@ fn node(observed: &Observed) -> Option<Said> {
         Some(node) if node.ready == Some(true) => said(true, Reason::NodeReady, ""),
         Some(node) => said(false, Reason::NodeNotReady, node.message.as_str()),
         None if joined => said(false, Reason::NodeGone, "its node was deleted"),
+        // It stays, and whether it is the machine's own is not known before the machine said whose it is.
+        None if seen.node.is_some() && join::awaits_takeover(observed) => {
+            said(false, Reason::NotJoined, "its node is not taken over yet")
+        }
         None if seen.node.is_some() => said(
             false,
             Reason::NodeOfAnother,

@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit_objects::known::Known;
 use kit_objects::object::Object;
 use kube::ResourceExt;
+use providers::State;
 use serde_json::{Value, json};
 use tenant_cp::flags::features;
 use tenant_cp::node::bootstrap_token::{self, Token};
@@ -57,16 +58,72 @@ pub(super) fn plan(plan: &mut Plan, observed: &Observed, now: Timestamp) {
         plan.wait(Reason::TransientFailure, why);
         return;
     }
-    match own_node(observed, seen) {
-        Some(node) => joined(plan, observed, seen, node),
-        None => boot(plan, observed, seen, now),
+    let node = own_node(observed, seen).filter(|_| is_told(observed));
+    match (node, observed.machine.adopts()) {
+        (Some(node), _) => joined(plan, observed, seen, node),
+        (None, None) => boot(plan, observed, seen, now),
+        (None, Some(_)) => adopt(plan, observed, seen, now),
     }
+}
+
+/// A node that is taken over is there all the time; its machine has to be shown the way, too.
+fn is_told(observed: &Observed) -> bool {
+    let vm = observed.own_vm();
+    observed.machine.adopts().is_none() || vm.is_some_and(|vm| vm.state == State::Running)
+}
+
+/// A node that is to be taken over may be there, and its machine did not say yet whose it is.
+pub(super) fn awaits_takeover(observed: &Observed) -> bool {
+    let vm = observed.own_vm();
+    observed.machine.adopts().is_some() && vm.is_none_or(|vm| vm.provider_id.is_none())
+}
+
+/// What is needed to take over the node that runs: no token, since it has joined.
+fn adopt(plan: &mut Plan, observed: &Observed, seen: &Seen, now: Timestamp) {
+    if observed.user_data.is_absent() {
+        match adoption_data(observed, seen) {
+            Ok(secret) => store(plan, observed, secret),
+            Err(error) => {
+                plan.wait(Reason::AuthorityUnreadable, error.to_string());
+                return;
+            }
+        }
+    }
+    if observed.vm.is_absent() {
+        ask(plan, observed, now);
+    }
+}
+
+/// Makes the Secret with the user data, where a namesake that was forgotten has left its own in the place of that.
+fn store(plan: &mut Plan, observed: &Observed, secret: Object) {
+    if let Some(uid) = &observed.left_user_data {
+        plan.actions
+            .push(Action::DeleteUserData { uid: uid.clone() });
+    }
+    plan.actions.push(Action::CreateUserData(secret));
 }
 
 /// The Node of this very machine.
 pub(super) fn own_node<'a>(observed: &Observed, seen: &'a Seen) -> Option<&'a Node> {
     let wanted = provider_id(observed)?;
-    seen.node.as_ref().filter(|node| node.provider_id == wanted)
+    let is_adopted = observed.machine.adopts().is_some();
+    let is_own = |node: &&Node| {
+        // One that joined by itself is called nothing until it is taken over.
+        node.provider_id == wanted || is_adopted && node.provider_id.is_empty()
+    };
+    seen.node.as_ref().filter(is_own)
+}
+
+/// What a node that is taken over is called: as it is already, since that never changes; where it is nothing, as its
+/// provider says. None while the machine did not say whose it is, and of a node that has the name of another machine.
+fn adopted_id(observed: &Observed) -> Option<&str> {
+    let described = observed.own_vm()?.provider_id.as_deref()?;
+    let node = observed.seen()?.node.as_ref()?;
+    let (called, name) = (node.provider_id.as_str(), observed.machine.name_any());
+    match called {
+        "" => Some(described),
+        called => names::is_static_provider_id_of(called, &name).then_some(called),
+    }
 }
 
 /// What provider and node call the machine: as it is known from the start, else as it was recorded, else as the
@@ -75,6 +132,9 @@ pub(super) fn provider_id(observed: &Observed) -> Option<&str> {
     let recorded = || observed.machine.status.as_ref()?.provider_id.as_deref();
     let described = || observed.own_vm()?.provider_id.as_deref();
     let known = observed.provider_id.as_deref();
+    if observed.machine.adopts().is_some() {
+        return recorded().or_else(|| adopted_id(observed));
+    }
     known.or_else(recorded).or_else(described)
 }
 
@@ -93,13 +153,13 @@ fn boot(plan: &mut Plan, observed: &Observed, seen: &Seen, now: Timestamp) {
     };
     if stored.is_none_or(|s| s.token.is_none()) {
         match user_data(observed, seen, token) {
-            Ok(secret) => plan.actions.push(match stored {
-                None => Action::CreateUserData(secret),
-                Some(stored) => Action::ChangeUserData(json!({
+            Ok(secret) => match stored {
+                None => store(plan, observed, secret),
+                Some(stored) => plan.actions.push(Action::ChangeUserData(json!({
                     "metadata": { "uid": stored.uid, "resourceVersion": stored.resource_version },
                     "data": secret.value["data"],
-                })),
-            }),
+                }))),
+            },
             Err(error) => {
                 plan.wait(Reason::AuthorityUnreadable, error.to_string());
                 return;
@@ -149,6 +209,14 @@ fn ask(plan: &mut Plan, observed: &Observed, now: Timestamp) {
 fn joined(plan: &mut Plan, observed: &Observed, seen: &Seen, node: &Node) {
     let machine = &observed.machine;
     let name = machine.name_any();
+    if node.provider_id.is_empty()
+        && let Some(called) = provider_id(observed)
+    {
+        plan.actions.push(Action::NameNode {
+            uid: node.uid.clone(),
+            provider_id: called.to_owned(),
+        });
+    }
     let missing: BTreeMap<_, _> = labels(machine)
         .into_iter()
         .filter(|(key, value)| node.labels.get(key) != Some(value))
@@ -251,17 +319,31 @@ fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, 
     if is_told {
         data[AUTHORITY] = base64(&user_data::authority_digest(&seen.authority));
     }
-    Ok(Object::from_value(json!({
+    Ok(secret_of(machine, &data))
+}
+
+/// The same of a machine whose node is taken over.
+fn adoption_data(observed: &Observed, seen: &Seen) -> Result<Object, user_data::Error> {
+    let data = user_data::adoption_data(&seen.endpoint, &seen.authority)?;
+    let data = json!({
+        USER_DATA: base64(&data),
+        AUTHORITY: base64(&user_data::authority_digest(&seen.authority)),
+    });
+    Ok(secret_of(&observed.machine, &data))
+}
+
+fn secret_of(machine: &Machine, data: &Value) -> Object {
+    Object::from_value(json!({
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
-            "name": names::user_data_secret(&name),
+            "name": names::user_data_secret(&machine.name_any()),
             "namespace": crate::controllers::machine::tenant_namespace(machine),
             "labels": machine.labels_of_parts(),
         },
         "type": "Opaque",
         "data": data,
-    })))
+    }))
 }
 
 fn taint(taint: &api::node_pool::Taint) -> k8s_openapi::api::core::v1::Taint {

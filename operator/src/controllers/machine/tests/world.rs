@@ -1,7 +1,8 @@
 //! A simulated provider and tenant cluster around one Machine.
 //!
 //! Invariant: what is observed is what [`super::super::observe`] would read, no more; and nothing of
-//! it changes but by an action, or because a test says that it happens.
+//! it changes but by an action, or because a test says that it happens. Long because every action of a plan is carried
+//! out in one place.
 
 use api::machine::{MachinePhase, MachineRequest};
 use api::machine_addresses::{PublishedAddresses, RemoteMachine, RemoteState};
@@ -56,6 +57,8 @@ pub(super) struct World {
     /// How far it was told that it is, one after the other.
     pub(super) told_states: Vec<RemoteState>,
     pub(super) user_data: Option<UserData>,
+    /// UID of what a namesake left in its place.
+    pub(super) left_user_data: Option<String>,
     pub(super) node: Option<Node>,
     pub(super) token: Option<TokenSeen>,
     pub(super) requests: Vec<Value>,
@@ -142,6 +145,7 @@ impl World {
             remote: None,
             told_states: Vec::new(),
             user_data: None,
+            left_user_data: None,
             node: None,
             token: None,
             requests: Vec::new(),
@@ -252,6 +256,7 @@ impl World {
                 true => Known::found(self.user_data.clone()),
                 false => Known::default(),
             },
+            left_user_data: self.left_user_data.clone().filter(|_| deep),
             drawn: None,
             tenant,
             evicted: false,
@@ -334,13 +339,26 @@ impl World {
             }
             Action::CreateUserData(object) => {
                 assert!(self.user_data.is_none());
+                assert!(self.left_user_data.is_none(), "Conflict for ever");
                 self.store(&object.value["data"]);
             }
             Action::ChangeUserData(patch) => {
                 assert!(self.user_data.is_some());
                 self.store(&patch["data"]);
             }
+            Action::DeleteUserData { uid } if self.left_user_data.as_ref() == Some(uid) => {
+                self.left_user_data = None;
+            }
             Action::DeleteUserData { .. } => self.user_data = None,
+            Action::NameNode { provider_id, .. } => {
+                let node = self.node.as_mut().unwrap();
+                assert_eq!(node.provider_id, "", "a name is for good");
+                node.provider_id.clone_from(provider_id);
+            }
+            Action::CreateVm if self.machine.adopts().is_some() => {
+                assert!(self.user_data.is_some() && self.drawn == 0);
+                return self.create();
+            }
             Action::CreateVm => {
                 let stored = self.user_data.as_ref().and_then(|s| s.token.as_ref());
                 let valid = self.token.as_ref().map(|t| &t.token);

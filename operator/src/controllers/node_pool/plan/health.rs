@@ -123,7 +123,8 @@ fn resize(
         // Nobody knows who is ready while the API does not answer, so no rollout goes on.
         updated: template.fits(m) || limits.answers_since.is_none(),
         ready: members::is_ready(m),
-        fresh: !members::has_been_ready(m),
+        // On a node that is taken over pods run from the first moment on.
+        fresh: !members::has_been_ready(m) && m.adopts().is_none(),
         silent: matches!(members::health(m, limits, spread.now), Health::Silent(..)),
         named: m
             .annotations()

@@ -16,7 +16,7 @@ use super::health::{Held, Verdict};
 use super::members::{self, Limits};
 use super::sizing::Sizing;
 use super::template::Template;
-use super::{Plan, list, locations, tally, unchanged};
+use super::{Plan, adoption, list, locations, tally, unchanged};
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::status::Waiting;
 
@@ -105,6 +105,11 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
         (
             Reason::RollingOut,
             format!("{updated} of {replicas} machines are of the newest template"),
+        )
+    } else if adoption::awaits(observed, seen.sizing) {
+        (
+            Reason::WaitingForNodes,
+            "waits until it is known which Hosts with adopt: true are nodes already".to_owned(),
         )
     } else if there < possible {
         (

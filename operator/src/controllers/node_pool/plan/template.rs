@@ -18,6 +18,7 @@ use tenant_cp::problem::Problem;
 use tenant_cp::version;
 
 use super::Change;
+use crate::controllers::node_pool::nodes::Node;
 use crate::controllers::node_pool::observed::label;
 
 /// What a suffix consists of: no vowels, so no words, as in Kubernetes' own generated names
@@ -186,6 +187,22 @@ pub(super) fn machine(
         },
         "spec": spec,
     }))
+}
+
+/// A Machine that takes over a node that runs there: of the node's name, and of the version that the node has, so that it
+/// is rolled as any other.
+pub(super) fn adopting(
+    pool: &NodePool,
+    cluster: &TenantCluster,
+    from: (&Template, &Location),
+    node: &Node,
+    number: i64,
+) -> Object {
+    let mut machine = machine(pool, cluster, from, &node.name, number).value;
+    machine["spec"]["version"] = json!(node.version);
+    machine["metadata"]["annotations"][names::ANNOTATION_ADOPTS] =
+        json!(format!("{}/{}", node.host, node.fingerprint));
+    Object::from_value(machine)
 }
 
 fn labels(pool: &NodePool, cluster_uid: &str) -> BTreeMap<&'static str, String> {

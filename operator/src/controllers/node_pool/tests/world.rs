@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tenant_cp::problem::Problem;
 
 use crate::capacity::Answer;
+use crate::controllers::node_pool::nodes::Nodes;
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::controllers::node_pool::plan::{Action, Plan, plan};
 
@@ -34,6 +35,7 @@ pub(super) struct World {
     /// Every name that was ever given.
     pub(super) names: BTreeSet<String>,
     pub(super) gone: bool,
+    pub(super) nodes: Nodes,
     pub(super) capacity: Answer,
     /// What quotas say against the pool.
     pub(super) quotas: Vec<Problem>,
@@ -82,6 +84,7 @@ impl World {
             writes: 0,
             names: BTreeSet::new(),
             gone: false,
+            nodes: Nodes::default(),
             capacity: Answer::Unknown,
             quotas: Vec::new(),
             reserved_unknown: None,
@@ -104,6 +107,7 @@ impl World {
             cluster: Known::found(self.cluster.clone()),
             machines: self.machines.clone(),
             others: self.others.clone(),
+            nodes: self.nodes.clone(),
             capacity: self.capacity.clone(),
             quotas: self.quotas.clone(),
             reserved_unknown: self.reserved_unknown.clone(),

@@ -121,6 +121,7 @@ impl World {
             others: others.filter_map(Twin::of).collect(),
             look: self.looks[n].clone(),
             allows_cgroup1: false,
+            owner_is_here: false,
             host,
         }
     }
