@@ -1,22 +1,31 @@
 //! Events in an etcd of their own, with real etcd processes and a real kube-apiserver of a tenant cluster.
 //!
-//! Invariant: nothing but Events is there; with it killed everything else goes on.
+//! Invariant: nothing but Events is there; with it killed everything else goes on, and is said to.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
 
 use anyhow::{Context as _, Result, ensure};
 use api::tenant_cluster::EtcdEvents;
+use api::{Reason, TenantCluster};
+use futures::StreamExt as _;
 use http::Request;
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
-use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
+use tenant_cp::names::EVENTS_LOST;
 use testkit::fixtures::{is_settled, minimal};
 use testkit::ports::unused;
 use testkit::process::{Process, Workdir};
 use testkit::programs::Programs;
 use testkit::waiting::{ask_until, wait_for, wait_gone};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::support::checks::files;
 use crate::support::etcd_members::{EtcdMembers, keys, member_at, members};
@@ -25,6 +34,7 @@ use crate::support::tenant_api::TenantApi;
 use crate::support::{Launch, PATIENCE, Site};
 
 const FLAG: &str = "--etcd-servers-overrides=";
+const NAME: &str = "etcd-events";
 
 /// The etcd of Events with the flags of its Deployment; but for ports, addresses and folders.
 struct EventsEtcd {
@@ -81,6 +91,112 @@ impl EventsEtcd {
     fn url(&self) -> String {
         format!("https://{}", self.address)
     }
+}
+
+/// What the controller of Deployments says of the etcd of Events, also after each change of it. It ends when it is dropped.
+struct Played {
+    /// Whether it is available, and since when it is so.
+    said: watch::Sender<(bool, Timestamp)>,
+    task: JoinHandle<()>,
+}
+
+impl Played {
+    fn start(deployments: &Api<Deployment>, available: bool, since: Timestamp) -> Self {
+        let (said, told) = watch::channel((available, since));
+        let task = tokio::spawn(play(deployments.clone(), told));
+        Self { said, task }
+    }
+
+    fn say(&self, available: bool, since: Timestamp) {
+        self.said.send_replace((available, since));
+    }
+}
+
+impl Drop for Played {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn play(deployments: Api<Deployment>, mut told: watch::Receiver<(bool, Timestamp)>) {
+    let changes = watch_object(deployments.clone(), NAME).default_backoff();
+    let mut changes = pin!(changes);
+    loop {
+        tokio::select! {
+            change = changes.next() => if change.is_none() { return },
+            changed = told.changed() => if changed.is_err() { return },
+        }
+        let (available, since) = *told.borrow_and_update();
+        if let Err(error) = write_status(&deployments, available, since).await {
+            eprintln!("the controller of Deployments could not be played: {error:#}");
+        }
+    }
+}
+
+async fn write_status(
+    deployments: &Api<Deployment>,
+    available: bool,
+    since: Timestamp,
+) -> Result<()> {
+    let Some(live) = deployments.get_opt(NAME).await? else {
+        return Ok(());
+    };
+    let ready = i32::from(available);
+    let (status, reason) = match available {
+        true => ("True", "MinimumReplicasAvailable"),
+        false => ("False", "MinimumReplicasUnavailable"),
+    };
+    let status = json!({ "status": {
+        "observedGeneration": live.metadata.generation, "replicas": 1, "updatedReplicas": 1,
+        "readyReplicas": ready, "availableReplicas": ready, "unavailableReplicas": 1 - ready,
+        "conditions": [{ "type": "Available", "status": status, "reason": reason, "message": "",
+            "lastTransitionTime": since.to_string() }],
+    } });
+    let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
+    deployments.patch_status(NAME, &params, &patch).await?;
+    Ok(())
+}
+
+/// So long ago, in whole seconds, as objects have it.
+fn ago(seconds: i64) -> Result<Timestamp> {
+    Ok(Timestamp::from_second(
+        Timestamp::now().as_second() - seconds,
+    )?)
+}
+
+fn is_ready(cluster: &TenantCluster) -> bool {
+    let mut conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|c| c.type_ == "Ready" && c.status == "True")
+}
+
+fn is_told(cluster: &TenantCluster) -> bool {
+    let mut conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    let reason = Reason::EventsUnavailable.as_str();
+    conditions.any(|c| c.type_ == "Degraded" && c.reason == reason)
+}
+
+/// Kube-apiservers do without it a minute after it is lost, and not with it again at once.
+async fn it_is_lost_and_comes_back(
+    site: &Site,
+    deployments: &Api<Deployment>,
+    played: &Played,
+) -> Result<()> {
+    // For most of a minute: that the rest is over nobody tells the operator but its own clock.
+    let lost = ago(50)?;
+    played.say(false, lost);
+    let is_not_named = |found: Option<&Deployment>| found.is_some_and(|live| !names_it(live));
+    wait_for(deployments, "control-plane", is_not_named, 2 * PATIENCE).await?;
+    let told = site.wait("demo", is_told).await?;
+    ensure!(is_ready(&told), "{told:?}");
+    let live = deployments.get(NAME).await?;
+    let noted = live.annotations().get(EVENTS_LOST);
+    ensure!(noted == Some(&lost.to_string()), "{noted:?}");
+    // Steady again, and it is not ten minutes since it was lost.
+    played.say(true, ago(40)?);
+    site.wait("demo", |cluster| !is_told(cluster) && is_settled(cluster))
+        .await?;
+    ensure!(!names_it(&deployments.get("control-plane").await?));
+    Ok(())
 }
 
 fn names_it(deployment: &Deployment) -> bool {
@@ -146,6 +262,7 @@ async fn events_alone_are_in_an_etcd_of_their_own_and_everything_else_goes_on_wi
     launch.dial = Some(etcd.dial(site.dial()));
     let operator = launch.start(&site)?;
     let deployments: Api<Deployment> = Api::namespaced(site.admin.clone(), &ns);
+    let played = Played::start(&deployments, true, ago(40)?);
     let is_named = |found: Option<&Deployment>| found.is_some_and(names_it);
     let named = wait_for(&deployments, "control-plane", is_named, 2 * PATIENCE).await?;
     let path = named.as_ref().and_then(readiness).context("no probe")?;
@@ -190,6 +307,7 @@ async fn events_alone_are_in_an_etcd_of_their_own_and_everything_else_goes_on_wi
     ensure!(answers(&client, &path).await?, "{path}");
     write_config(&client, "after").await?;
     drop(api);
+    Box::pin(it_is_lost_and_comes_back(&site, &deployments, &played)).await?;
 
     site.change("demo", &json!({ "spec": { "etcd": { "events": null } } }))
         .await?;

@@ -167,8 +167,12 @@ impl Stage {
 
     /// Whether somebody else says how this workload and its pods are.
     fn is_somebody_elses(&self, (index, _, name): &Key) -> bool {
-        let kind = self.kinds.get(*index);
-        self.without_etcd && name == "etcd" && kind.is_some_and(|kind| kind.kind == "StatefulSet")
+        let kind = self.kinds.get(*index).map(|kind| kind.kind.as_str());
+        let all = [
+            (Some("StatefulSet"), "etcd"),
+            (Some("Deployment"), "etcd-events"),
+        ];
+        self.without_etcd && all.contains(&(kind, name.as_str()))
     }
 
     /// Makes and ends pods of a workload, before its status says so.

@@ -403,9 +403,10 @@ async fn list(ctx: &Context, kind: Kind, namespace: &str) -> Result<Vec<(Key, Va
     let params = match kind {
         kinds::SECRET => ListParams::default().labels(api::names::NOT_OF_MACHINES),
         kinds::POD => ListParams::default().labels(&format!(
-            "{} in ({}, {}, {})",
+            "{} in ({}, {}, {}, {})",
             api::names::LABEL_COMPONENT,
             names::ETCD,
+            names::ETCD_EVENTS,
             names::CONTROL_PLANE,
             names::CONTROLLERS
         )),

@@ -21,7 +21,7 @@ pub struct Extras {
     /// Services of type LoadBalancer get the address 192.0.2.1.
     pub load_balancers: bool,
     /// Whether pods of etcd are made and then left to somebody else, who says how they are, and how their
-    /// StatefulSet is.
+    /// StatefulSet is, and the Deployment of the etcd of Events.
     pub without_etcd: bool,
 }
 

@@ -22,6 +22,7 @@ use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::observed::component_pods::{number, rolled_out};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::etcd_events::{Decision, PATIENCE, PAUSE, Seen, Store, decide};
+use crate::rollouts::queue::Answer;
 use crate::status::Waiting;
 use crate::upgrades::versions;
 
@@ -31,9 +32,13 @@ pub(super) fn as_it_is(valid: Validated, observed: &Observed, now: Timestamp) ->
         return valid;
     };
     let decided = decision(observed, now);
+    let lost = match may_roll(observed) {
+        true => decided.lost,
+        false => noted(observed),
+    };
     let events = EtcdEvents {
         named: decided.named,
-        lost: decided.lost.map(|lost| lost.to_string()),
+        lost: lost.map(|lost| lost.to_string()),
         ..events
     };
     let etcd = Etcd {
@@ -53,13 +58,24 @@ fn decision(observed: &Observed, now: Timestamp) -> Decision {
     decide(&Seen {
         named: live(observed, names::CONTROL_PLANE).is_some_and(names_it),
         store: store(observed),
-        lost: live(observed, names::ETCD_EVENTS).and_then(|events| {
-            let lost = &events["metadata"]["annotations"][names::EVENTS_LOST];
-            lost.as_str()?.parse().ok()
-        }),
+        lost: noted(observed),
         calm: is_calm(observed),
         now,
     })
+}
+
+/// When it was last lost, as its Deployment bears it.
+fn noted(observed: &Observed) -> Option<Timestamp> {
+    let events = live(observed, names::ETCD_EVENTS)?;
+    let lost = &events["metadata"]["annotations"][names::EVENTS_LOST];
+    lost.as_str()?.parse().ok()
+}
+
+/// Whether kube-apiservers may be made from another template in this very step. Since when it is lost is noted beside
+/// that and not before: a Deployment is of another generation once an annotation of it changes (kubernetes
+/// `pkg/registry/apps/deployment/strategy.go`), and until its controller has seen that nobody knows how it is.
+fn may_roll(observed: &Observed) -> bool {
+    observed.turn == Some(Answer::Go) || !observed.has_been_ready()
 }
 
 fn live<'a>(observed: &'a Observed, deployment: &str) -> Option<&'a Value> {

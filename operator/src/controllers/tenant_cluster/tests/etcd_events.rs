@@ -76,6 +76,25 @@ fn it_is_used_once_it_is_steady_and_not_any_more_after_a_minute_without_it() {
     assert!(is_ready(&world) && names_it(&world));
 }
 
+/// The note makes its Deployment one of another generation, after which nobody knows for a moment how it is.
+#[test]
+fn since_when_it_is_lost_is_noted_with_the_change_of_kube_apiservers_and_not_before() {
+    let mut world = ready(with_events());
+    let note = |world: &World| {
+        let annotations = &world.objects[&key()]["metadata"]["annotations"];
+        annotations[tenant_cp::names::EVENTS_LOST].clone()
+    };
+    say(&mut world, false, 0);
+    world.now = after(60);
+    world.turn = Answer::Wait;
+    world.settle();
+    assert!(names_it(&world) && note(&world).is_null());
+    world.turn = Answer::Go;
+    world.settle();
+    assert!(!names_it(&world));
+    assert_eq!(note(&world), json!(now().to_string()));
+}
+
 #[test]
 fn what_is_not_known_of_it_changes_nothing() {
     for status in [
