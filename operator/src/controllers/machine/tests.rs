@@ -20,6 +20,7 @@ mod laws;
 mod leaving;
 mod overlay;
 mod remote;
+mod restarts;
 mod tokens;
 mod world;
 

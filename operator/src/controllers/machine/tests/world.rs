@@ -1,7 +1,8 @@
 //! A simulated provider and tenant cluster around one Machine.
 //!
 //! Invariant: what is observed is what [`super::super::observe`] would read, no more; and nothing of
-//! it changes but by an action, or because a test says that it happens.
+//! it changes but by an action, or because a test says that it happens. Long because whatever an action does, and is held
+//! to, is read together.
 
 use api::machine::{MachinePhase, MachineRequest};
 use api::machine_addresses::{PublishedAddresses, RemoteMachine, RemoteState};
@@ -67,6 +68,8 @@ pub(super) struct World {
     pub(super) writes: usize,
     pub(super) status_writes: usize,
     pub(super) vms_made: usize,
+    /// How often it was started anew.
+    pub(super) restarted: usize,
     /// What its provider would be asked for today.
     pub(super) request: MachineRequest,
     pub(super) creation: Creation,
@@ -152,6 +155,7 @@ impl World {
             writes: 0,
             status_writes: 0,
             vms_made: 0,
+            restarted: 0,
             request: MachineRequest {
                 image: "registry.example.com/worker:v1.35.4".into(),
                 ..MachineRequest::default()
@@ -364,6 +368,16 @@ impl World {
                 );
                 self.told_states.extend(state);
                 self.remote.clone_from(remote);
+            }
+            Action::RestartVm => {
+                assert!(self.capabilities.restarts && self.node.is_none());
+                let status = self.machine.status.as_ref();
+                let stored = status.and_then(|status| status.restarts.as_ref());
+                assert!(
+                    stored.is_some_and(|stored| stored.last.0 == self.now),
+                    "nobody would know"
+                );
+                self.restarted += 1;
             }
             Action::DeleteVm => self.vm.as_mut().unwrap().deleting = true,
             Action::ApplyToken(object, expires) => {
