@@ -81,6 +81,8 @@ pub enum ConditionType {
     Restored,
     /// Of a Restore: there are load balancers that the tenant cluster of then does not know.
     Orphans,
+    /// Of a Restore: there are volumes that the tenant cluster of then does not know.
+    OrphanedVolumes,
 }
 
 impl ConditionType {
@@ -122,6 +124,7 @@ impl ConditionType {
             Self::Possible => "Possible",
             Self::Restored => "Restored",
             Self::Orphans => "Orphans",
+            Self::OrphanedVolumes => "OrphanedVolumes",
         }
     }
 }

@@ -16,7 +16,9 @@ use crate::node_pool::provider::Provider;
 use crate::taints::Taint;
 
 mod status;
-pub use status::{MachineAddress, MachinePhase, MachineRequest, MachineStatus, OverlayMember};
+pub use status::{
+    MachineAddress, MachinePhase, MachineRequest, MachineStatus, OverlayMember, Restarts,
+};
 
 /// One worker of a node pool.
 #[derive(Clone, CustomResource, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]

@@ -27,6 +27,20 @@ pub const ANNOTATION_ORPHAN: &str = "covey.dev/orphan";
 pub const ANNOTATION_MADE_FOR: &str = "covey.dev/service";
 /// Annotation on a load balancer in a tenant namespace, for people: namespace of the tenant's Service.
 pub const ANNOTATION_MADE_FOR_NAMESPACE: &str = "covey.dev/service-namespace";
+/// Value of [`LABEL_COMPONENT`] on the claim in a tenant namespace that a volume of the tenant cluster is.
+pub const COMPONENT_VOLUME: &str = "volume";
+/// What names of such claims begin with; the identifier of a volume (`spec.csi.volumeHandle`) is the name of its claim.
+pub const VOLUME_PREFIX: &str = "vol-";
+/// Annotation on such a claim: the name under which the tenant cluster asked for it. The stock provisioner asks for
+/// `pvc-` and the UID of the tenant's claim, and calls the PersistentVolume so.
+pub const ANNOTATION_VOLUME_NAME: &str = "covey.dev/volume-name";
+/// Annotation on such a claim, for people: namespace and name of the tenant's claim.
+pub const ANNOTATION_TENANT_CLAIM: &str = "covey.dev/tenant-claim";
+/// Annotation on such a claim: the machines that are to have the volume, separated by commas.
+pub const ANNOTATION_ATTACH_TO: &str = "covey.dev/attach-to";
+/// Annotation on such a claim: the machines that may have the volume, separated by commas. It is written before the first
+/// of them can, and a machine leaves it when it has been seen without.
+pub const ANNOTATION_ATTACHED_TO: &str = "covey.dev/attached-to";
 /// Annotation on Services of type LoadBalancer inside a copy of another tenant cluster (`spec.etcd.copyOf`), which has them
 /// as they were there: no load balancer is made for one while it has this. Who wants one takes it off.
 pub const ANNOTATION_COPIED: &str = "covey.dev/copied";

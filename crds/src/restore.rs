@@ -119,9 +119,10 @@ pub struct RestoreSpec {
     #[serde(default)]
     pub confirmed: bool,
 
-    /// What becomes of load balancers that the tenant cluster of then does not know any more, once this is confirmed. Until
-    /// then all of them are kept, with their addresses, and so they are where this is deleted. Can change until it is
-    /// `Keep` or `Delete` and `confirmed`. Default: `Report`. Example: `Delete`.
+    /// What becomes of load balancers and volumes that the tenant cluster of then does not know any more, once this is
+    /// confirmed. Until then all of them are kept, with their addresses and data, and so they are where this is deleted. A
+    /// volume that is attached to a machine is kept, whatever this says. Can change until it is `Keep` or `Delete` and
+    /// `confirmed`. Default: `Report`. Example: `Delete`.
     #[serde(default)]
     pub orphans: Orphans,
 }
@@ -143,7 +144,7 @@ pub enum Orphans {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Orphan {
-    /// Its kind. Example: `Service`.
+    /// Its kind: `Service` of a load balancer, `PersistentVolumeClaim` of a volume. Example: `Service`.
     #[schemars(length(max = 63))]
     pub kind: String,
     /// Its name in the tenant namespace. Example: `lb-0a1b2c3d4e5f60718293a4b5c6d7e8f9`.
@@ -157,6 +158,22 @@ pub struct Orphan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), inner(length(max = 253)))]
     pub addresses: Vec<String>,
+}
+
+/// A PersistentVolume of the tenant cluster that has no volume behind it.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Missing {
+    /// Its name in the tenant cluster. Example: `pvc-0a1b2c3d-0000-4000-8000-000000000000`.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// The claim of the tenant cluster that has it, as namespace and name. Example: `default/data`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 320))]
+    pub claim: Option<String>,
+    /// The volume that it names (`spec.csi.volumeHandle`). Example: `vol-pvc-0a1b2c3d-0000-4000-8000-000000000000`.
+    #[schemars(length(max = 253))]
+    pub volume: String,
 }
 
 /// Whose backup is read.
@@ -254,17 +271,26 @@ pub struct RestoreStatus {
     #[schemars(length(max = 64))]
     pub time: Option<String>,
 
-    /// Load balancers that are kept and that the tenant cluster does not know, the first hundred by name.
+    /// Load balancers and volumes that are there and that the tenant cluster does not know, the first hundred.
     /// Example: `[{"kind": "Service", "name": "lb-0a1b", "madeFor": "default/web", "addresses": ["192.0.2.7"]}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind", "name"]))]
     pub orphans: Vec<Orphan>,
 
+    /// PersistentVolumes of the tenant cluster of then that have no volume behind them, the first hundred by name.
+    /// Nothing is made in their place.
+    /// Example: `[{"name": "pvc-0a1b", "claim": "default/data", "volume": "vol-pvc-0a1b"}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub missing: Vec<Missing>,
+
     /// `Possible`: the snapshot and all changes up to the moment were read again when it was asked, and were whole; if
     /// not, what is wrong, and the nearest moment before it that can be had. It is not looked at again: retention goes
     /// on. `Restored`, of one that is not dry: how far it is, or why it was given up. `Orphans`, once members run on what was
     /// built: whether the tenant cluster does not know load balancers that there are, and what becomes of them.
+    /// `OrphanedVolumes`, once it serves: the same of volumes.
     /// Example: `[{"type": "Possible", "status": "True", "reason": "RestorePossible", "message": ""}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

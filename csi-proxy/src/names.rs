@@ -14,26 +14,26 @@ pub const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
 /// Their kind.
 pub const SNAPSHOT_KIND: &str = "VolumeSnapshot";
 /// What names of claims begin with.
-pub const PREFIX: &str = "vol-";
+pub const PREFIX: &str = api::names::VOLUME_PREFIX;
 /// What names of snapshots begin with.
 pub const SNAPSHOT_PREFIX: &str = "snap-";
 /// Value of `app.kubernetes.io/component` on claims of ours.
-pub const COMPONENT: &str = "volume";
+pub const COMPONENT: &str = api::names::COMPONENT_VOLUME;
 /// Value of the same on snapshots of ours.
 pub const SNAPSHOT_COMPONENT: &str = "snapshot";
 /// Annotation on a snapshot: StorageClass of the volume that it is of.
 pub const ANNOTATION_STORAGE_CLASS: &str = "covey.dev/storage-class";
 /// Annotation on a claim or a snapshot: the name under which the tenant cluster asked for it.
-pub const ANNOTATION_NAME: &str = "covey.dev/volume-name";
+pub const ANNOTATION_NAME: &str = api::names::ANNOTATION_VOLUME_NAME;
 /// On a claim: name of the class that it was made of; several classes may have one StorageClass.
 pub const ANNOTATION_CLASS: &str = "covey.dev/class";
 /// Annotation on a claim: namespace and name of the tenant's claim, for people.
-pub const ANNOTATION_TENANT_CLAIM: &str = "covey.dev/tenant-claim";
+pub const ANNOTATION_TENANT_CLAIM: &str = api::names::ANNOTATION_TENANT_CLAIM;
 /// Annotation on a claim: the machines that are to have it, separated by commas.
-pub const ANNOTATION_WANTED: &str = "covey.dev/attach-to";
+pub const ANNOTATION_WANTED: &str = api::names::ANNOTATION_ATTACH_TO;
 /// Annotation on a claim: the machines that may have it, separated by commas. It is written before
 /// the first of them can, and a machine leaves it when it has been seen without.
-pub const ANNOTATION_HELD: &str = "covey.dev/attached-to";
+pub const ANNOTATION_HELD: &str = api::names::ANNOTATION_ATTACHED_TO;
 /// Annotation on a claim, `true`: it is attached so that it can only be read.
 pub const ANNOTATION_READ_ONLY: &str = "covey.dev/attach-read-only";
 /// Annotation on a PersistentVolume of the tenant cluster: the driver that the volume was of before it was

@@ -248,7 +248,8 @@ fn control_plane() -> Vec<Rule> {
             &["virtualmachineinstances", "virtualmachines"],
             &["deletecollection"],
         ),
-        // One by one only those of a member of etcd that was replaced.
+        // One by one only those of a member of etcd that was replaced, and volumes that a tenant cluster which was
+        // brought back does not know.
         Rule::new(
             &[""],
             &["persistentvolumeclaims"],

@@ -7,7 +7,8 @@
 //! another revision than its peers'; no kube-apiserver starts before the store is prepared; what cannot be built is given
 //! up, and the old data serves again; what was there before goes only once that is confirmed and every member serves. A
 //! load balancer that the tenant cluster of then does not know goes only where it was decided that it goes; that nobody said
-//! whether it is known is not that it is unknown.
+//! whether it is known is not that it is unknown; and what was there before stays while it is not decided what becomes of
+//! volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,7 @@ pub mod copy;
 pub mod into;
 #[cfg(test)]
 mod tests;
+pub mod volumes;
 
 /// Above every revision that was ever told, by so much at least: watches of before must find theirs compacted. More than
 /// can be written between the look at the backup and the end of the last pod that writes.
@@ -129,6 +131,8 @@ pub struct Observed {
     pub orphans: Orphans,
     /// Whether anybody runs who could say which of them it knows.
     pub is_told_apart: bool,
+    /// Whether there may be volumes of which it is not said or decided yet what becomes of them ([`volumes`]).
+    pub has_undecided_volumes: bool,
     /// Jobs that remove what was there before, by member.
     pub forgets: BTreeMap<String, Job<()>>,
 }
@@ -384,10 +388,16 @@ fn released(observed: &Observed) -> &'static [Mark] {
     }
 }
 
-/// Whether nothing is left to be said or decided about load balancers.
+/// Whether nothing is left to be said or decided about load balancers and volumes.
 fn is_decided(observed: &Observed) -> bool {
+    if !observed.is_wanted {
+        return true;
+    }
+    if observed.has_undecided_volumes {
+        return false;
+    }
     // Where nobody cares for them nobody can say which are orphans, and all are kept.
-    if !observed.is_wanted || !observed.is_told_apart {
+    if !observed.is_told_apart {
         return true;
     }
     let has = |mark| observed.balancers.values().any(|is| *is == mark);

@@ -73,10 +73,30 @@ pub struct MachineStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<MachineAddress>,
 
+    /// How often it was started anew because a Restore took its node away. Absent where none did.
+    /// Example: `{"restore": "0a1b2c3d-0022-4000-8000-000000000001", "count": 1, "last": "2026-11-26T20:05:00Z"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<Restarts>,
+
     /// Its node in the overlay. Absent where the tenant cluster has none.
     /// Example: `{"address": "198.18.3.7", …}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlay: Option<OverlayMember>,
+}
+
+/// How often a machine was started anew because a Restore took its node away: its kubelet registers a node once, when it
+/// starts. Stored before the provider is asked. Example: `{"restore": "0a1b2c3d-0022-4000-8000-000000000001", "count": 1,
+/// "last": "2026-11-26T20:05:00Z"}`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Restarts {
+    /// UID of the Restore. Example: `0a1b2c3d-0022-4000-8000-000000000001`.
+    #[schemars(length(max = 64))]
+    pub restore: String,
+    /// How often, for this one. Example: 1.
+    pub count: u32,
+    /// When last. Example: `2026-11-26T20:05:00Z`.
+    pub last: Time,
 }
 
 /// A machine's node in the overlay of its tenant cluster. Example: `{"address": "198.18.3.7", …}`.

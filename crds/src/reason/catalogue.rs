@@ -299,6 +299,8 @@ with_backups! {
         NodeNotReady: Waiting, "If it stays: look at the addons of the TenantCluster.";
         /// Its node was deleted; the pool replaces the machine.
         NodeGone: Waiting, "Nothing.";
+        /// A Restore of the tenant cluster took its node away, so the machine is started anew: its kubelet registers a node when it starts.
+        RestartedForRestore: Fine, "", since "0.2.0";
         /// A node of this name has another providerID.
         /// Cause: A machine's name was used before and its Node left; else a host that joined by hand with this name.
         NodeOfAnother: Person, "`kubectl delete node` in the tenant cluster, or rename that machine.";

@@ -6,10 +6,11 @@
 //! for after everything that was done.
 
 mod figures;
+pub mod flows;
 mod load;
 mod report;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -88,6 +89,7 @@ pub async fn run(options: &Options, say: &(dyn Fn(String) + Sync)) -> Result<Rep
         failed: None,
         answered: None,
         gap_s: None,
+        flows: BTreeMap::new(),
         lost: None,
         notes: Vec::new(),
     };
@@ -394,6 +396,18 @@ async fn replacements(
         ));
     }
     report.member_replaced_s = Spread::of(&times);
+    let measured = flows::measure(&tenant, &kubeconfig, &load, options).await?;
+    acks.extend(measured.acks);
+    report.notes.extend(measured.notes);
+    for (name, flow) in measured.flows {
+        say(format!(
+            "{name}: {:.1} s, {} of {} requests failed",
+            flow.took_s,
+            flow.failed,
+            flow.failed + flow.answered
+        ));
+        report.flows.insert(name.to_owned(), flow);
+    }
     (report.failed, report.answered) = (Some(failed), Some(answered));
     report.gap_s = Some(round(gap.as_secs_f64()));
     let gone = lost(&acks, &load.found().await?);
@@ -402,14 +416,16 @@ async fn replacements(
 }
 
 async fn all_ready(tenant: &Tenant, options: &Options) -> Result<()> {
+    ready(tenant, 3, options).await
+}
+
+/// Waits until so many members are ready.
+async fn ready(tenant: &Tenant, members: i32, options: &Options) -> Result<()> {
     let sets: Api<StatefulSet> = tenant.parts();
-    wait_for(
-        &sets,
-        "etcd",
-        "three members are ready",
-        options.patience,
-        |set| (set.status.as_ref()?.ready_replicas == Some(3)).then_some(()),
-    )
+    let what = format!("{members} members are ready");
+    wait_for(&sets, "etcd", &what, options.patience, |set| {
+        (set.status.as_ref()?.ready_replicas == Some(members)).then_some(())
+    })
     .await
 }
 

@@ -43,14 +43,18 @@ async fn run(args: Args) -> Result<()> {
     let Drill::Restore { members } = args.drill;
     let begun = Instant::now();
     scenario::command("drill", async |s| {
-        // Since the drill began, and since the Restore was made.
+        // Since the drill began, since the Restore was made, and for how long what is told had lasted.
+        let mut last = begun;
         let mut tell = |since: Option<Duration>, what: &str| {
             let since =
                 since.map_or_else(String::new, |since| format!("{:.1}", since.as_secs_f64()));
+            let took = last.elapsed();
+            last = Instant::now();
             let _ = writeln!(
                 std::io::stdout(),
-                "{:7.1} s {since:>7} {what}",
-                begun.elapsed().as_secs_f64()
+                "{:7.1} s {since:>7} +{:.1} {what}",
+                begun.elapsed().as_secs_f64(),
+                took.as_secs_f64()
             );
         };
         drill::restore(s, members, &mut tell).await

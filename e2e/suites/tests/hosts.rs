@@ -43,6 +43,9 @@ use suites::{
     },
 };
 
+#[path = "hosts/lost.rs"]
+mod lost;
+
 #[tokio::test]
 async fn machines_reached_by_ssh_become_nodes_that_run_pods_and_are_given_back_clean() {
     let mut machines = LabHosts::default();

@@ -1,9 +1,9 @@
-//! A real S3 endpoint on loopback: versitygw, which serves a folder.
+//! A real S3 endpoint, on loopback unless it is said where: versitygw, which serves a folder.
 //!
 //! Invariant: it has one bucket and one user, those below, and keeps what is put there in the folder `root` of the
 //! folder that it is given.
 
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 
 use anyhow::Result;
@@ -29,6 +29,14 @@ pub const SECRET_ACCESS_KEY: &str = "covey-secret";
 /// # Errors
 /// When it does not start.
 pub async fn serve(folder: &Path) -> Result<Option<(Process, u16)>> {
+    serve_at(folder, Ipv4Addr::LOCALHOST).await
+}
+
+/// The same, at another address of this machine.
+///
+/// # Errors
+/// When it does not start.
+pub async fn serve_at(folder: &Path, address: Ipv4Addr) -> Result<Option<(Process, u16)>> {
     let Some(program) = reference_or_skip(Program::VERSITYGW, "versitygw")? else {
         return Ok(None);
     };
@@ -37,7 +45,7 @@ pub async fn serve(folder: &Path) -> Result<Option<(Process, u16)>> {
     let port = ports::unused()?;
     let args = [
         "--port".to_owned(),
-        format!("127.0.0.1:{port}"),
+        format!("{address}:{port}"),
         format!("--access={ACCESS_KEY_ID}"),
         format!("--secret={SECRET_ACCESS_KEY}"),
         format!("--region={REGION}"),
@@ -50,7 +58,7 @@ pub async fn serve(folder: &Path) -> Result<Option<(Process, u16)>> {
         let ended = process.exited();
         let tail = process.log_tail(10);
         async move {
-            match (ended, TcpStream::connect(("127.0.0.1", port))) {
+            match (ended, TcpStream::connect((address, port))) {
                 (Some(status), _) => Err(anyhow::anyhow!("{status}: {tail}")),
                 (None, Ok(_)) => Ok(Ok(())),
                 (None, Err(error)) => Ok(Err(error.to_string())),

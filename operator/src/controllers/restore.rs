@@ -2,19 +2,21 @@
 //! write the status. Who cares for the TenantCluster carries one out that is not dry, and says in its status how far it is.
 //!
 //! Invariant: nothing is stopped here, and nothing but the status is written, and what a TenantCluster gets of another one
-//! that it becomes ([`into`]); what was found is looked for again only where
-//! etcd has become another one since.
+//! that it becomes ([`into`]); nothing is deleted but volumes that the tenant cluster does not know, once that was decided
+//! ([`crate::restoring::volumes`]); what was found is looked for again only where etcd has become another one since.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::Restore;
+use api::{Reason, Restore, RestoreStatus};
 use jiff::Timestamp;
+use kit::events::Notice;
 use kit_client::errors::Classify;
-use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 use kube::runtime::reflector::ObjectRef;
+use kube::{Api, Resource as _, ResourceExt};
 
+mod inside;
 pub mod into;
 pub mod observe;
 pub mod orphans;
@@ -22,9 +24,14 @@ pub mod plan;
 #[cfg(test)]
 mod tests;
 
+use self::plan::Observed;
 use crate::context::Context;
 use crate::controllers::tenant_backup::error::Error;
+use crate::restoring::volumes::to_delete;
 use crate::{state, status};
+
+/// PersistentVolumes that an Event names.
+const TOLD: usize = 5;
 
 /// One reconcile, from the top.
 ///
@@ -42,7 +49,9 @@ async fn step(ctx: &Context, restore: &Restore) -> Result<Option<Duration>, Erro
         return Ok(None);
     }
     let observed = observe::observe(ctx, restore).await?;
+    delete_volumes(ctx, restore, &observed).await?;
     let plan = plan::plan(restore, &observed, Timestamp::now());
+    tell_missing(ctx, restore, &plan.status).await;
     if restore.status.as_ref() != Some(&plan.status) {
         ctx.leadership.ensure().map_err(Error::Fence)?;
         let written = status::write_status(&ctx.client, restore, &plan.status).await;
@@ -61,6 +70,57 @@ async fn step(ctx: &Context, restore: &Restore) -> Result<Option<Duration>, Erro
         }
     }
     Ok(plan.again.and_then(|again| Duration::try_from(again).ok()))
+}
+
+/// Deletes volumes that are to go. What they are is known from a look just now; the Restore is read anew for it, because what
+/// follows cannot be undone.
+async fn delete_volumes(
+    ctx: &Context,
+    restore: &Restore,
+    observed: &Observed,
+) -> Result<(), Error> {
+    let inside = observed.cluster.as_ref().and_then(|cluster| {
+        let status = cluster.status.as_ref()?;
+        status.namespace.as_ref()
+    });
+    let (Some((look, since)), Some(inside)) = (&observed.volumes, inside) else {
+        return Ok(());
+    };
+    if to_delete(restore, look, *since).is_empty() {
+        return Ok(());
+    }
+    let namespace = restore.namespace().unwrap_or_default();
+    let restores = Api::<Restore>::namespaced(ctx.client.clone(), &namespace);
+    let live = restores.get_opt(&restore.name_any()).await;
+    let live = live.map_err(|source| Error::Read {
+        what: "the Restore",
+        source: Box::new(source),
+    })?;
+    let Some(live) = live.filter(|live| live.metadata.uid == restore.metadata.uid) else {
+        return Ok(());
+    };
+    inside::delete(ctx, inside, &to_delete(&live, look, *since)).await
+}
+
+/// Tells of PersistentVolumes that are found to point nowhere, before the status says it.
+async fn tell_missing(ctx: &Context, restore: &Restore, wanted: &RestoreStatus) {
+    let before = restore.status.as_ref().map(|status| &status.missing);
+    if wanted.missing.is_empty() || before == Some(&wanted.missing) {
+        return;
+    }
+    let many = wanted.missing.len();
+    let named = wanted.missing.iter().take(TOLD);
+    let named: Vec<_> = named.map(|missing| missing.name.as_str()).collect();
+    let message = format!(
+        "PersistentVolumes of the tenant cluster have no volume behind them: {}{}; see status.missing",
+        named.join(", "),
+        if many > TOLD { " and others" } else { "" },
+    );
+    let notice = Notice::warning(Reason::VolumesMissing, message);
+    let events = &ctx.restore_state.events;
+    events
+        .publish_by_reason(&restore.object_ref(&()), &notice)
+        .await;
 }
 
 /// When to try again after a failure: the class decides.

@@ -513,6 +513,31 @@ fn load_balancer_of_which_nobody_said_whether_it_is_known_is_waited_for_and_only
 }
 
 #[test]
+fn what_was_there_before_stays_while_volumes_are_undecided_and_a_restore_that_is_deleted_waits_for_nobody()
+ {
+    for orphans in [Orphans::Keep, Orphans::Report, Orphans::Delete] {
+        for can in [true, false] {
+            let mut world = World::new(3);
+            world.seen.is_told_apart = can;
+            world.seen.has_undecided_volumes = true;
+            world.happen(Event::Decided(orphans));
+            world.happen(Event::Confirmed);
+            assert_eq!(world.settle(), Phase::Settle);
+            assert!(world.forgotten.is_empty() && !world.over, "{orphans:?}");
+            let mut deleted = world.clone();
+            deleted.happen(Event::Deleted);
+            deleted.settle();
+            assert!(deleted.over, "{orphans:?}");
+            world.seen.has_undecided_volumes = false;
+            world.settle();
+            // Of load balancers it is not decided yet.
+            let waits = can && orphans == Orphans::Report;
+            assert_eq!(world.over, !waits, "{orphans:?}");
+        }
+    }
+}
+
+#[test]
 fn what_was_put_into_the_backup_is_in_what_is_built_or_nothing_runs_on_it() {
     let mut world = World::new(1);
     world.seen.survivor = Some("etcd-0".to_owned());

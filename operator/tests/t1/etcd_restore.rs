@@ -235,6 +235,22 @@ pub(crate) async fn wait_whole(
     found?.as_ref().and_then(whole).context("it was just seen")
 }
 
+/// Volumes that the tenant cluster of then does not know, and the machine that has one.
+const VOLUMES: [(&str, &str); 2] = [("vol-pvc-late", ""), ("vol-pvc-held", "workers-a")];
+
+/// As the CSI driver makes one.
+fn volume(ns: &str, cluster_uid: &str, name: &str, attached: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": { "name": name, "namespace": ns,
+            "labels": { "app.kubernetes.io/component": "volume",
+                "covey.dev/tenant-cluster-uid": cluster_uid },
+            "annotations": { "covey.dev/attached-to": attached } },
+        "spec": { "accessModes": ["ReadWriteOnce"],
+            "resources": { "requests": { "storage": "1Gi" } } },
+    })
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_member() -> Result<()>
 {
@@ -283,6 +299,10 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
         "spec": { "ports": [{ "port": 80 }] },
     });
     apply(&site.admin, &balancer).await?;
+    let uid = cluster.uid().context("it has no UID")?;
+    for (name, attached) in VOLUMES {
+        apply(&site.admin, &volume(&ns, &uid, name, attached)).await?;
+    }
     let balancers: Api<Service> = Api::namespaced(site.admin.clone(), &ns);
     let mark = async || -> Result<Option<String>> {
         let mut annotations = balancers.get("lb-late").await?.metadata.annotations;
@@ -354,6 +374,8 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
         ("Unknown", Reason::OrphansUnknown),
     )
     .await?;
+    let found = ("True", Reason::VolumesFound);
+    told(&site, "back", "OrphanedVolumes", found).await?;
     operator.settle(&site, "demo").await?;
 
     let confirm = Patch::Merge(json!({ "spec": { "confirmed": true, "orphans": "Delete" } }));
@@ -370,6 +392,14 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
         "the data of before is kept"
     );
     ensure!(mark().await?.is_none(), "it is kept for ever");
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(site.admin.clone(), &ns);
+    for (name, attached) in VOLUMES {
+        let claim = claims.get_opt(name).await?;
+        let stays = claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_none());
+        ensure!(stays == !attached.is_empty(), "{name} stays: {stays}");
+    }
+    let kept = ("True", Reason::VolumesKept);
+    told(&site, "back", "OrphanedVolumes", kept).await?;
     has_all(&clients[0], &wanted).await?;
     operator.settle(&site, "demo").await?;
     jobs.abort();

@@ -25,6 +25,7 @@ mod etcd_members;
 mod etcd_restore;
 mod etcd_restore_into;
 mod etcd_sizes;
+mod etcd_slow_disk;
 mod etcd_space;
 mod etcd_survivor;
 mod etcd_volume_loss;

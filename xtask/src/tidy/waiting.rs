@@ -95,6 +95,11 @@ const EXCEPTIONS: &[(&str, Rule, &str)] = &[
     ),
     ("e2e/testkit/src/proxy/server.rs", Rule::Sleep, PLAYED),
     (
+        "e2e/testkit/src/disks/failing.rs",
+        Rule::Sleep,
+        "a disk of a test that is told to be slow",
+    ),
+    (
         "e2e/testkit/src/faults/shake.rs",
         Rule::Sleep,
         "the delays of shake mode, which follow from a seed",

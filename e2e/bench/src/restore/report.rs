@@ -2,10 +2,12 @@
 //!
 //! Invariant: a figure that was not measured is null, never zero.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::flows::Flow;
 use crate::machine::Machine;
 use crate::processes::IdleTenant;
 use crate::report::Spread;
@@ -39,7 +41,10 @@ pub struct Report {
     pub answered: Option<u64>,
     /// Longest time without an answer of one kind meanwhile, seconds.
     pub gap_s: Option<f64>,
-    /// Objects of which an acknowledged write was not there any more, after all restores and replacements.
+    /// What the client had of other things that are done with members, by name: `rolling` of all three for another flag,
+    /// `three_to_one` and `one_to_three`. Those that were not measured are not there.
+    pub flows: BTreeMap<String, Flow>,
+    /// Objects of which an acknowledged write was not there any more, after all restores, replacements and flows.
     pub lost: Option<usize>,
     /// What went wrong, in words.
     pub notes: Vec<String>,
@@ -71,17 +76,17 @@ impl Report {
         };
         row("", "measured".to_owned(), "goal");
         let pair = |s: &Spread| format!("{} / {}", number(s.p50), number(s.p95));
-        row("lost at most, s, max", number(self.rpo_s.max), "");
+        row("lost at most, s, max", number(self.rpo_s.max), "10");
         row("    at writes a second", number(self.writes_per_s), "200");
         row(
             "    memory of the backup, MiB",
             number(self.backup.rss_mib),
-            "",
+            "30",
         );
         row(
             "    its CPU, thousandths of a core",
             number(self.backup.cpu_m),
-            "",
+            "10",
         );
         let what = format!(
             "restore to first write, {} MiB, {} writes, s, p50 / p95",
@@ -91,10 +96,15 @@ impl Report {
         row(
             "member replaced, s, p50 / p95",
             pair(&self.member_replaced_s),
-            "180",
+            "120",
         );
         row("    requests failed", count(self.failed), "0");
         row("    longest gap, s", number(self.gap_s), "1");
+        for (name, flow) in &self.flows {
+            row(&format!("{name}, s"), flow.took_s.to_string(), "");
+            row("    requests failed", flow.failed.to_string(), "0");
+            row("    longest gap, s", flow.gap_s.to_string(), "1");
+        }
         row("acknowledged writes lost", count(self.lost), "0");
         for note in &self.notes {
             row(&format!("note: {note}"), String::new(), "");
@@ -131,6 +141,7 @@ mod tests {
             failed: None,
             answered: None,
             gap_s: None,
+            flows: [("rolling".to_owned(), Flow::default())].into(),
             lost: Some(0),
             notes: vec!["no looks".to_owned()],
         };
@@ -143,6 +154,7 @@ mod tests {
             (&json["restore_s"]["p50"], &json["lost"]),
             (&50.0.into(), &0.into())
         );
+        assert_eq!(json["flows"]["rolling"]["failed"], 0);
         let table = report.table();
         let line = |what: &str| table.lines().find(|line| line.contains(what)).unwrap();
         assert!(line("member replaced").contains("- / -"), "{table}");

@@ -1,4 +1,4 @@
-//! A file that answers as a disk does that fails: with EIO. It lies on a filesystem of the test's own (FUSE),
+//! A file that answers as a disk does that fails: with EIO; or as one that is slow to have what was written. It lies on a filesystem of the test's own (FUSE),
 //! which a loop device makes a disk of.
 //!
 //! Invariant: what was written before the failure is there after it.
@@ -8,7 +8,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
@@ -24,10 +25,11 @@ const FRESH: Duration = Duration::ZERO;
 const NAME: &str = "disk";
 const NUMBER: INodeNo = INodeNo(2);
 
-/// A file whose reads and writes can be made to fail.
+/// A file whose reads and writes can be made to fail, and whose flushes can be made slow.
 pub struct FailingFile {
     path: PathBuf,
     fails: Arc<AtomicBool>,
+    slow_ms: Arc<AtomicU64>,
     // Dropped last: ends the filesystem.
     _session: BackgroundSession,
 }
@@ -41,15 +43,18 @@ impl FailingFile {
         let data = tempfile::tempfile()?;
         data.set_len(bytes)?;
         let fails = Arc::new(AtomicBool::new(false));
+        let slow_ms = Arc::new(AtomicU64::new(0));
         let served = Served {
             data,
             bytes,
             fails: Arc::clone(&fails),
+            slow_ms: Arc::clone(&slow_ms),
         };
         let session = fuser::spawn_mount(served, folder, &Config::default());
         Ok(Self {
             path: folder.join(NAME),
             fails,
+            slow_ms,
             _session: session.context("a filesystem of the test's own cannot be mounted")?,
         })
     }
@@ -64,12 +69,19 @@ impl FailingFile {
     pub fn fail(&self, fails: bool) {
         self.fails.store(fails, Ordering::SeqCst);
     }
+
+    /// From now on who wants to have on it what was written waits so long, in whole milliseconds, each time.
+    pub fn slow(&self, flush: Duration) {
+        let millis = u64::try_from(flush.as_millis()).unwrap_or(u64::MAX);
+        self.slow_ms.store(millis, Ordering::SeqCst);
+    }
 }
 
 struct Served {
     data: File,
     bytes: u64,
     fails: Arc<AtomicBool>,
+    slow_ms: Arc<AtomicU64>,
 }
 
 impl Served {
@@ -193,6 +205,7 @@ impl Filesystem for Served {
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        thread::sleep(Duration::from_millis(self.slow_ms.load(Ordering::SeqCst)));
         match self.well() {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),

@@ -55,7 +55,7 @@ pub enum Error {
     /// The provider refused, or was not reached.
     #[error("{verb} the virtual machine")]
     Provider {
-        /// `make`, `label` or `delete`.
+        /// `make`, `label`, `restart` or `delete`.
         verb: &'static str,
         /// What it said.
         #[source]
@@ -200,6 +200,10 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
             published.map_err(|source| Error::Addresses(Box::new(source)))?;
             observed.remote.clone_from(now);
             Ok(())
+        }
+        Action::RestartVm => {
+            let restarted = vm(ctx, observed, "restart", |p, machine| p.restart(machine));
+            restarted.await
         }
         Action::DeleteVm => {
             let deleted = vm(ctx, observed, "delete", |p, machine| p.delete(machine));

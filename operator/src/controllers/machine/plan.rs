@@ -32,6 +32,7 @@ mod deletion;
 mod join;
 mod overlay;
 mod remote;
+mod restart;
 
 #[cfg(test)]
 pub(super) use deletion::LEAVE;
@@ -56,6 +57,8 @@ pub struct Plan {
     asks: bool,
     /// A token is used, for the first time or once too often.
     uses_token: bool,
+    /// The machine is about to be started anew.
+    restarts: bool,
 }
 
 /// Pause between two looks at a machine of which nobody knows whether it is there.
@@ -102,6 +105,8 @@ pub enum Action {
     PublishMachine(Option<RemoteMachine>),
     /// Delete the virtual machine and its instance.
     DeleteVm,
+    /// Start the machine anew on the disk that it has.
+    RestartVm,
     /// In the tenant cluster: make the bootstrap token valid, or longer.
     ApplyToken(Object, Timestamp),
     /// In the tenant cluster: revoke the token.
@@ -156,10 +161,13 @@ impl Plan {
     }
 
     /// True when the status has to be written before anything is done: a drain that ended must not
-    /// begin anew, and what a provider is asked for must be known to whoever comes after a crash.
+    /// begin anew, and what a provider is asked for, or how often, must be known to whoever comes after a crash.
     #[must_use]
     pub fn reports_first(&self) -> bool {
-        self.asks || self.uses_token || matches!(self.drain, Some(Drain::Done | Drain::GivenUp(_)))
+        self.asks
+            || self.uses_token
+            || self.restarts
+            || matches!(self.drain, Some(Drain::Done | Drain::GivenUp(_)))
     }
 
     fn publish(&mut self, warning: bool, reason: Reason, message: String) {
@@ -264,7 +272,9 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         .and_then(|seen| join::own_node(observed, seen));
     let key = node.and_then(|node| node.overlay_key.as_ref());
     plan.status.overlay = overlay::member(observed, key);
-    if !observed.has_joined() {
+    if observed.has_joined() {
+        restart::plan(&mut plan, observed, now);
+    } else {
         join::plan(&mut plan, observed, now);
         // Its node joined while nobody could see that, and it does not run any more.
         if let Some((reason, message)) = lost(&plan.status, observed) {

@@ -6,11 +6,15 @@ use std::sync::Arc;
 
 use api::restore::Orphan;
 use api::{Restore, TenantCluster};
+use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 
+use super::inside;
 use super::into::{self, Into};
-use super::plan::{Observed, Reached, has_to_be_chosen, looks_for_orphans, newest, reached};
+use super::plan::{
+    Observed, Reached, has_to_be_chosen, looks_for_orphans, looks_for_volumes, newest, reached,
+};
 use crate::context::Context;
 use crate::controllers::tenant_backup::error::Error;
 use crate::controllers::tenant_backup::observe;
@@ -18,6 +22,7 @@ use crate::controllers::tenant_backup::report::{self, Choice};
 use crate::controllers::tenant_cluster::observe::restore::balancers;
 use crate::restoring::Mark;
 use crate::restoring::begin::{awaits, cluster_id, moment, other, source};
+use crate::restoring::volumes::Look;
 
 /// The moment that is asked for where none is named.
 const LATEST: &str = "latest";
@@ -54,6 +59,10 @@ pub async fn observe(ctx: &Context, restore: &Restore) -> Result<Observed, Error
     observed.balancers = match &observed.cluster {
         Some(cluster) if looks_for_orphans(restore, cluster) => kept(ctx, restore, cluster).await?,
         Some(_) | None => None,
+    };
+    observed.volumes = match &observed.cluster {
+        Some(cluster) => volumes(ctx, restore, cluster).await?,
+        None => None,
     };
     let Some((inside, (source, of_now), moment)) = asks else {
         return Ok(observed);
@@ -106,6 +115,20 @@ async fn kept(
         .into_values()
         .map(|balancer| (balancer.mark, balancer.told));
     Ok(Some(each.collect()))
+}
+
+/// Volumes of the tenant cluster, and when the restore began; none where nobody has to know.
+async fn volumes(
+    ctx: &Context,
+    restore: &Restore,
+    cluster: &TenantCluster,
+) -> Result<Option<(Look, Timestamp)>, Error> {
+    let namespace = cluster.status.as_ref().and_then(|s| s.namespace.as_ref());
+    let (Some(since), Some(namespace)) = (looks_for_volumes(restore, cluster), namespace) else {
+        return Ok(None);
+    };
+    let look = inside::look(ctx, restore, cluster, namespace).await?;
+    Ok(Some((look, since)))
 }
 
 /// Of one that is to become another TenantCluster.

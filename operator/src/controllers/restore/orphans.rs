@@ -6,9 +6,7 @@ use api::restore::{Orphan, Orphans};
 use api::{ConditionStatus, ConditionType, Reason, Restore, TenantCluster};
 
 use crate::restoring::Mark;
-
-/// Most that are named.
-const NAMED: usize = 100;
+use crate::restoring::volumes::{CLAIM, NAMED};
 
 /// What is said.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,7 +88,8 @@ pub fn is_said(restore: &Restore) -> bool {
     let mut conditions = status.conditions.iter();
     let said = conditions.find(|c| c.type_ == ConditionType::Orphans.as_str());
     let wait = [Reason::LookingForOrphans, Reason::OrphansFound];
-    let is_gone = restore.spec.orphans != Orphans::Delete || status.orphans.is_empty();
+    let mut balancers = status.orphans.iter().filter(|told| told.kind != CLAIM);
+    let is_gone = restore.spec.orphans != Orphans::Delete || balancers.next().is_none();
     is_gone && said.is_some_and(|said| wait.iter().all(|reason| said.reason != *reason))
 }
 

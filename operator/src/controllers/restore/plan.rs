@@ -2,7 +2,7 @@
 //!
 //! Laws: only what the process found says that it can be had, or that it cannot; whatever else happens it is asked again.
 //! Erased conditions are said again. That a tenant cluster is restored is said once it serves, and stays said. Of a load
-//! balancer that nobody has looked at it is said neither that it is an orphan nor that it is none.
+//! balancer that nobody has looked at it is said neither that it is an orphan nor that it is none, and so it is of volumes.
 
 use std::sync::Arc;
 
@@ -12,13 +12,14 @@ use api::{
     ConditionStatus, ConditionType, Reason, Restore, RestoreStatus, TenantCluster, set_condition,
 };
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
 
 use super::into::Into;
 use super::orphans;
 use crate::controllers::tenant_backup::report::{self, Choice, Report};
 use crate::restoring::begin::{self, awaits, cluster_id, ended, moment, other, short, source};
+use crate::restoring::volumes::{self, CLAIM, Look, NAMED};
 use crate::restoring::{MARGIN, Mark};
 use crate::status::one_line;
 
@@ -40,6 +41,8 @@ pub struct Observed {
     pub durable: Option<u64>,
     /// Load balancers of the tenant namespace, by name; none where they were not looked for.
     pub balancers: Option<Vec<(Mark, Orphan)>>,
+    /// Volumes, and when the restore began; none where they were not looked for.
+    pub volumes: Option<(Look, Timestamp)>,
 }
 
 /// What is to be done.
@@ -81,6 +84,22 @@ pub fn looks_for_orphans(restore: &Restore, cluster: &TenantCluster) -> bool {
     }
 }
 
+/// Whether volumes have to be looked at, and when the restore began: from when the tenant cluster serves what was built until
+/// it is over.
+#[must_use]
+pub fn looks_for_volumes(restore: &Restore, cluster: &TenantCluster) -> Option<Timestamp> {
+    let facts = taken(restore, cluster)?;
+    let serves = ready(cluster).is_some_and(|c| c.status == ConditionStatus::True.as_str());
+    let is_to_be = facts.prepared && facts.given_up.is_none() && serves;
+    facts.since.parse().ok().filter(|_| is_to_be)
+}
+
+fn ready(cluster: &TenantCluster) -> Option<&Condition> {
+    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    let mut ready = conditions.filter(|c| c.type_ == ConditionType::Ready.as_str());
+    ready.next()
+}
+
 /// How far it is, where it is the one that goes ahead.
 fn taken<'a>(restore: &Restore, cluster: &'a TenantCluster) -> Option<&'a RestoreProgress> {
     let progress = cluster.status.as_ref()?.restore.as_ref()?;
@@ -114,6 +133,7 @@ pub fn plan(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
     let (value, reason, message, again) = progress(restore, observed);
     plan.again = plan.again.into_iter().chain(again).min();
     tell_orphans(restore, observed, &mut plan, now);
+    tell_volumes(restore, observed, &mut plan, now);
     set_condition(
         &mut plan.status.conditions,
         ConditionType::Restored,
@@ -142,7 +162,10 @@ fn tell_orphans(restore: &Restore, observed: &Observed, plan: &mut Plan, now: Ti
         return;
     };
     let said = orphans::said(restore, cluster, balancers);
-    plan.status.orphans = said.orphans;
+    let told = &mut plan.status.orphans;
+    told.retain(|orphan| orphan.kind == CLAIM);
+    drop(told.splice(..0, said.orphans));
+    told.truncate(NAMED);
     if said.is_looked_for {
         plan.again = plan.again.into_iter().chain([LATER]).min();
     }
@@ -155,6 +178,48 @@ fn tell_orphans(restore: &Restore, observed: &Observed, plan: &mut Plan, now: Ti
         restore.metadata.generation,
         Time(now),
     );
+}
+
+/// What becomes of volumes, where they were looked for.
+fn tell_volumes(restore: &Restore, observed: &Observed, plan: &mut Plan, now: Timestamp) {
+    let Some((look, since)) = &observed.volumes else {
+        return;
+    };
+    let said = volumes::said(restore, look, *since);
+    // What is not known now stays as it was said.
+    if let Some(orphans) = said.orphans {
+        let told = &mut plan.status.orphans;
+        told.retain(|orphan| orphan.kind != CLAIM);
+        told.extend(orphans);
+        told.truncate(NAMED);
+    }
+    if let Some(missing) = said.missing {
+        plan.status.missing = missing;
+    }
+    let again = match said.reason {
+        Reason::LookingForVolumes => Some(LATER),
+        // No watch tells when they are gone.
+        Reason::VolumesDeleted => restore.spec.confirmed.then_some(SOON),
+        _ => None,
+    };
+    plan.again = plan.again.into_iter().chain(again).min();
+    set_condition(
+        &mut plan.status.conditions,
+        ConditionType::OrphanedVolumes,
+        said.status,
+        said.reason,
+        &said.message,
+        restore.metadata.generation,
+        Time(now),
+    );
+}
+
+/// Whether people have to decide what becomes of volumes before it ends.
+fn has_undecided_volumes(restore: &Restore, observed: &Observed) -> bool {
+    let volumes = observed.volumes.as_ref();
+    volumes.is_some_and(|(look, since)| {
+        volumes::said(restore, look, *since).reason == Reason::VolumesFound
+    })
 }
 
 /// How far one is that can be had.
@@ -199,14 +264,14 @@ fn progress(
     if let Some(why) = &facts.given_up {
         return (False, Reason::RestoreGivenUp, why.clone(), Some(LATER));
     }
-    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
-    let mut ready = conditions.filter(|c| c.type_ == ConditionType::Ready.as_str());
-    let ready = ready.next();
+    let ready = ready(cluster);
     let serves = ready.is_some_and(|ready| ready.status == True.as_str());
     if ended(restore) == Some(true) || (facts.prepared && serves) {
         let message = match restore.spec.confirmed {
-            true if orphans::are_undecided(restore, cluster, observed.balancers.as_deref()) => {
-                "what members of etcd had before is removed once it is decided what becomes of load balancers: set spec.orphans to Keep or Delete"
+            true if orphans::are_undecided(restore, cluster, observed.balancers.as_deref())
+                || has_undecided_volumes(restore, observed) =>
+            {
+                "what members of etcd had before is removed once it is decided what becomes of load balancers and volumes: set spec.orphans to Keep or Delete"
             }
             true => "what members of etcd had before is being removed",
             false => kept,

@@ -4,6 +4,7 @@
 
 mod orphans;
 mod reached;
+mod volumes;
 
 use std::sync::Arc;
 
@@ -45,6 +46,7 @@ fn planned(restore: &Restore, choice: Option<Choice>) -> Plan {
     let observed = Observed {
         into: None,
         balancers: None,
+        volumes: None,
         cluster: Some(cluster(&json!({ "target": "main" }))),
         choice,
         durable: Some(900),
@@ -142,6 +144,7 @@ fn what_is_missing_is_said_with_a_sentence() {
         let observed = Observed {
             into: None,
             balancers: None,
+            volumes: None,
             cluster,
             choice: None,
             durable: None,
@@ -194,6 +197,7 @@ fn restored(restore: &Restore, cluster: Arc<TenantCluster>) -> (String, String, 
     let observed = Observed {
         into: None,
         balancers: None,
+        volumes: None,
         cluster: Some(cluster),
         choice: None,
         durable: None,
@@ -215,6 +219,7 @@ fn revisions_are_raised_above_all_that_were_ever_told_or_nothing_begins() {
     let observed = Observed {
         into: None,
         balancers: None,
+        volumes: None,
         cluster: Some(cluster(&json!({ "target": "main" }))),
         choice: found(),
         durable: None,
@@ -285,6 +290,7 @@ fn it_is_restored_once_the_tenant_cluster_serves_and_stays_so() {
     let observed = Observed {
         into: None,
         balancers: None,
+        volumes: None,
         cluster: Some(holding(&prepared, ("True", "Answering"))),
         choice: None,
         durable: None,
@@ -311,6 +317,7 @@ fn why_it_was_given_up_stays_said() {
     let observed = Observed {
         into: None,
         balancers: None,
+        volumes: None,
         cluster: Some(given_up),
         choice: None,
         durable: None,
@@ -355,6 +362,7 @@ fn planned_into(restore: &Restore, cluster: Arc<TenantCluster>, into: Option<Int
         durable: Some(900),
         into,
         balancers: None,
+        volumes: None,
     };
     plan(restore, &observed, Timestamp::UNIX_EPOCH)
 }

@@ -22,7 +22,7 @@ pub enum Error {
         source: Box<kube::Error>,
     },
     /// An object could not be written or deleted.
-    #[error("write {what} of the backup")]
+    #[error("write or delete {what}")]
     Write {
         /// Kind and name.
         what: String,

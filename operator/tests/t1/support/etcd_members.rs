@@ -14,7 +14,8 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct EtcdMembers {
     ports: [Ports; MEMBERS],
     addresses: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
+    places: Arc<Mutex<BTreeMap<usize, PathBuf>>>,
     task: JoinHandle<()>,
     _peers: Peers,
     dir: Workdir,
@@ -72,6 +74,7 @@ impl EtcdMembers {
         let ports = ports()?;
         let peers = Peers::start(ports.map(|ports| ports.peer)).await?;
         let addresses = Arc::new(Mutex::new(BTreeMap::new()));
+        let places = Arc::new(Mutex::new(BTreeMap::new()));
         let stage = Stage {
             etcd: programs.etcd,
             dir: dir.path().to_owned(),
@@ -80,6 +83,7 @@ impl EtcdMembers {
             ports,
             proxy: peers.address(),
             addresses: Arc::clone(&addresses),
+            places: Arc::clone(&places),
             runs: [None, None, None],
             instead: instead
                 .iter()
@@ -90,6 +94,7 @@ impl EtcdMembers {
         Ok(Some(Self {
             ports,
             addresses,
+            places,
             task,
             _peers: peers,
             dir,
@@ -111,6 +116,12 @@ impl EtcdMembers {
     /// A file that goes with them.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// Volumes of a member that are made from now on lie in this folder.
+    pub(crate) fn place(&self, seat: usize, folder: &Path) {
+        let mut places = self.places.lock().unwrap();
+        places.insert(seat, folder.to_owned());
     }
 
     /// Takes everything away that is on the volume of a claim, under the process that has it.
@@ -158,6 +169,7 @@ struct Stage {
     ports: [Ports; MEMBERS],
     proxy: SocketAddr,
     addresses: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
+    places: Arc<Mutex<BTreeMap<usize, PathBuf>>>,
     runs: [Option<Run>; MEMBERS],
     instead: BTreeMap<String, String>,
 }
@@ -393,6 +405,12 @@ impl Stage {
             Verdict::Starts => {}
             Verdict::Refused => return Ok(Some(LOST)),
             Verdict::Unnamed => return Ok(Some(UNNAMED)),
+        }
+        let place = self.places.lock().unwrap().get(&seat).cloned();
+        if let Some(place) = place.filter(|_| !volume.exists()) {
+            std::fs::create_dir_all(place.join(claim))?;
+            std::fs::create_dir_all(self.dir.join("volumes"))?;
+            symlink(place.join(claim), &volume)?;
         }
         std::fs::create_dir_all(&volume)?;
         let dir = self.dir.join("pods").join(&run.pod);

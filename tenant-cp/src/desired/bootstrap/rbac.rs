@@ -181,6 +181,9 @@ fn operator_rules(kept: &[Object]) -> Vec<PolicyRule> {
             &[names::KUBELET_CLIENT_SIGNER, names::KUBELET_SERVING_SIGNER],
             &["approve"],
         ),
+        // Which volumes a tenant cluster knows that was brought back. Nothing is watched for it.
+        rule("", "persistentvolumeclaims", &[], &["list"]),
+        rule("", "persistentvolumes", &[], &["list"]),
         // Sleep begins once nothing is attached to a machine any more.
         rule("storage.k8s.io", "volumeattachments", &[], &["list"]),
         // What speaks against an upgrade.

@@ -70,6 +70,8 @@ pub(super) struct World {
     pub(super) writes: usize,
     pub(super) status_writes: usize,
     pub(super) vms_made: usize,
+    /// How often it was started anew.
+    pub(super) restarted: usize,
     /// What its provider would be asked for today.
     pub(super) request: MachineRequest,
     pub(super) creation: Creation,
@@ -156,6 +158,7 @@ impl World {
             writes: 0,
             status_writes: 0,
             vms_made: 0,
+            restarted: 0,
             request: MachineRequest {
                 image: "registry.example.com/worker:v1.35.4".into(),
                 ..MachineRequest::default()
@@ -382,6 +385,16 @@ impl World {
                 );
                 self.told_states.extend(state);
                 self.remote.clone_from(remote);
+            }
+            Action::RestartVm => {
+                assert!(self.capabilities.restarts && self.node.is_none());
+                let status = self.machine.status.as_ref();
+                let stored = status.and_then(|status| status.restarts.as_ref());
+                assert!(
+                    stored.is_some_and(|stored| stored.last.0 == self.now),
+                    "nobody would know"
+                );
+                self.restarted += 1;
             }
             Action::DeleteVm => self.vm.as_mut().unwrap().deleting = true,
             Action::ApplyToken(object, expires) => {

@@ -21,6 +21,7 @@ use super::types::{Action, Part, Target};
 use crate::controllers::tenant_cluster::observed::restore::{Balancer, RestoreSeen};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::restoring::volumes::are_settled;
 use crate::restoring::{self, Built, Phase, Plan, Recorded, Salvage, Workload, begin};
 use crate::status::{Waiting, one_line};
 
@@ -207,6 +208,7 @@ fn of(
         orphans: restore
             .map(|restore| restore.spec.orphans)
             .unwrap_or_default(),
+        has_undecided_volumes: restore.is_some_and(|restore| !are_settled(restore)),
         is_told_apart: observed.cluster.spec.addons.cloud_controller.enabled,
         forgets: members.iter().filter_map(forgets).collect(),
         builds,

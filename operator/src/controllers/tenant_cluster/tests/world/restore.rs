@@ -45,6 +45,8 @@ impl Play {
             "status": { "clusterUID": UID, "clusterID": OLD, "replaces": OLD,
                 "revision": 700, "bump": 1_000_000_200,
                 "conditions": [{ "type": "Possible", "status": "True", "reason": "RestorePossible",
+                    "message": "", "lastTransitionTime": "2026-11-21T11:30:00Z" },
+                  { "type": "OrphanedVolumes", "status": "False", "reason": "NoOrphans",
                     "message": "", "lastTransitionTime": "2026-11-21T11:30:00Z" }] },
         });
         Self {
