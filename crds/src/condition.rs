@@ -75,6 +75,8 @@ pub enum ConditionType {
     Clean,
     /// Of a BackupTarget: it can hold backups.
     Usable,
+    /// Of a ProviderConfig: something of a Machine that is gone is there still, and costs.
+    Leaks,
     /// Of a Restore: the backup has what was asked for.
     Possible,
     /// Of a Restore: the tenant cluster serves what it was then.
@@ -121,6 +123,7 @@ impl ConditionType {
             Self::Verified => "Verified",
             Self::Clean => "Clean",
             Self::Usable => "Usable",
+            Self::Leaks => "Leaks",
             Self::Possible => "Possible",
             Self::Restored => "Restored",
             Self::Orphans => "Orphans",

@@ -20,6 +20,8 @@ pub mod machine_addresses;
 pub mod names;
 #[allow(unreachable_pub)] // as below
 pub mod node_pool;
+#[allow(unreachable_pub)] // as below
+pub mod provider_config;
 pub mod quantity;
 pub mod reason;
 #[allow(unreachable_pub)] // as below
@@ -41,6 +43,7 @@ pub use int_or_percent::IntOrPercent;
 pub use machine::{Machine, MachineSpec, MachineStatus};
 pub use machine_addresses::MachineAddresses;
 pub use node_pool::{NodePool, NodePoolSpec, NodePoolStatus};
+pub use provider_config::{ProviderConfig, ProviderConfigSpec, ProviderConfigStatus};
 pub use quantity::Quantity;
 pub use reason::ConditionReason;
 pub use reason::catalogue::Reason;
@@ -75,6 +78,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         BackupTarget::crd(),
         Snapshot::crd(),
         Restore::crd(),
+        ProviderConfig::crd(),
     ]
     .map(without_nullable)
     .to_vec()

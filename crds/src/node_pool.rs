@@ -15,12 +15,14 @@ use crate::int_or_percent::{IntOrPercent, Round};
 pub use crate::taints::{Taint, TaintEffect};
 
 mod autoscaling;
+mod hetzner;
 mod hosts;
 pub(crate) mod kubelet;
 pub mod locations;
 pub(crate) mod provider;
 mod status;
 pub use autoscaling::{Architecture, Autoscaling, Refused};
+pub use hetzner::Hetzner;
 pub use hosts::{HostSelector, Static};
 pub use kubelet::Kubelet;
 use locations::LocationRef;

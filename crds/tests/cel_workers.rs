@@ -113,6 +113,12 @@ fn a_wrong_node_pool_is_refused_with_one_sentence_and_every_rule_is_tested() {
                 pool(&json!({"provider": {"kubevirt": {}, "static": {}}})),
                 PROVIDER,
             ),
+            create(
+                pool(
+                    &json!({"provider": {"kubevirt": {}, "hetzner": {"configName": "h", "types": ["cx32"]}}}),
+                ),
+                PROVIDER,
+            ),
             create(without_provider(), ONE_FORM),
             create(
                 pool(
@@ -177,6 +183,7 @@ fn a_wrong_machine_is_refused_with_one_sentence_and_every_rule_is_tested() {
     let image = || json!({"image": "a"});
     let sized = json!({"image": "a", "type": "kubevirt-2cpu-4096Mi"});
     let booted = |kernel: &str| json!({"image": "a", "kernelBoot": {"image": kernel}});
+    let of = |account: &str| json!({"image": "a", "account": account});
     check(
         "Machine",
         &[
@@ -228,6 +235,8 @@ fn a_wrong_machine_is_refused_with_one_sentence_and_every_rule_is_tested() {
             change(asked(booted("k")), asked(booted("l")), MACHINE_REQUEST),
             change(asked(image()), asked(booted("k")), MACHINE_REQUEST),
             change(asked(image()), machine(&none), MACHINE_REQUEST),
+            change(asked(of("a")), asked(of("b")), MACHINE_REQUEST),
+            change(asked(of("a")), asked(image()), MACHINE_REQUEST),
         ],
     );
 }

@@ -23,6 +23,7 @@ use tenant_cp::quota::grants::{Claim, Grants};
 
 use crate::backups::Backups;
 use crate::capacity::Capacity;
+use crate::clouds::Clouds;
 use crate::creations::Creations;
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_space::looks::EtcdLooks;
@@ -44,6 +45,7 @@ use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
 use crate::throttle::Throttle;
 use crate::triggers::Triggers;
+use crate::watches::credentials::CredentialWatches;
 use crate::watches::secrets::SecretWatches;
 use crate::watches::virtual_machines::VmWatches;
 
@@ -82,6 +84,8 @@ pub struct Context {
     pub quota_state: ControllerState,
     /// What is kept about Hosts.
     pub host_state: ControllerState,
+    /// What is kept about ProviderConfigs.
+    pub config_state: ControllerState,
     /// What is kept about BackupTargets.
     pub target_state: ControllerState,
     /// What is kept about who cares for backups.
@@ -141,6 +145,10 @@ pub struct Context {
     pub secrets: SecretWatches,
     /// Tenant namespaces whose virtual machines are watched.
     pub vms: VmWatches,
+    /// Those of them that are clouds.
+    pub clouds: Clouds,
+    /// Secrets of ProviderConfigs that are watched.
+    pub credentials: CredentialWatches,
     /// Who makes virtual machines.
     pub providers: Providers,
     /// What is left of the management cluster for machines.

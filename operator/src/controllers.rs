@@ -6,6 +6,7 @@
 //! | [`node_pool`], [`machine`] | NodePools and Machines, in the same shape |
 //! | [`tenant_quota`] | TenantQuotas: what is used of them |
 //! | [`host`] | Hosts: what was seen of the machine, and what is done on it |
+//! | [`provider_config`] | ProviderConfigs: whether they let us in, and what is left of Machines that are gone |
 //! | [`backup_target`] | BackupTargets: whether they can hold backups |
 //! | [`tenant_backup`] | backups of TenantClusters' etcd |
 //! | [`snapshot`] | Snapshots: that one is taken and kept, and what it is |
@@ -20,8 +21,8 @@ use std::time::Duration;
 
 use api::condition::is_true;
 use api::{
-    BackupTarget, ConditionType, Host, Machine, NodePool, Restore, Snapshot, TenantCluster,
-    TenantQuota, names,
+    BackupTarget, ConditionType, Host, Machine, NodePool, ProviderConfig, Restore, Snapshot,
+    TenantCluster, TenantQuota, names,
 };
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
@@ -52,6 +53,7 @@ mod fields;
 pub mod host;
 pub mod machine;
 pub mod node_pool;
+pub mod provider_config;
 pub mod restore;
 pub mod snapshot;
 pub mod tenant_backup;
@@ -67,6 +69,8 @@ pub(crate) const MACHINES: u16 = 8;
 const BACKUPS: u16 = 4;
 /// Hosts that are reconciled at the same time; sessions with their machines are not among it.
 const HOSTS: u16 = 4;
+/// ProviderConfigs that are checked at the same time; one waits for its cloud.
+const CONFIGS: u16 = 4;
 /// How long node pools wait at most until it is known what room there is. A management API that does
 /// not tell (an older role, say) must not keep machines from being made.
 const CAPACITY: Duration = Duration::from_secs(5);
@@ -91,6 +95,7 @@ pub async fn run(
         targets,
         snapshots,
         restores,
+        configs,
         backups,
         namespaces,
     } = triggered;
@@ -110,8 +115,10 @@ pub async fn run(
     let backups = tenant_backups(context, backups, shutdown);
     let snapshots = all_snapshots(context, snapshots, shutdown);
     let restores = all_restores(context, restores, shutdown);
+    let configs = provider_configs(context, configs, shutdown);
     futures::join!(
-        clusters, pools, machines, quotas, hosts, targets, backups, snapshots, restores, namespaces
+        clusters, pools, machines, quotas, hosts, targets, backups, snapshots, restores, configs,
+        namespaces
     );
 }
 
@@ -270,6 +277,24 @@ fn all_hosts(
         .reconcile_on(due(context, streams, |context| &context.host_state))
         .graceful_shutdown_on(shutdown.triggered())
         .run(host::reconcile, host::error_policy, Arc::clone(context))
+        .for_each(|_| std::future::ready(()))
+}
+
+fn provider_configs(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<ProviderConfig>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let streams = [stream(triggered).boxed()];
+    Controller::for_stream(futures::stream::pending(), context.stores.configs.clone())
+        .with_config(controller::Config::default().concurrency(CONFIGS))
+        .reconcile_on(due(context, streams, |context| &context.config_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            provider_config::reconcile,
+            provider_config::error_policy,
+            Arc::clone(context),
+        )
         .for_each(|_| std::future::ready(()))
 }
 

@@ -15,6 +15,7 @@
 //! | [`request_rate`], [`turns`] | how much one tenant may ask for; whose turn it is where nobody waits |
 //! | [`tenant_session`] | the only way to a tenant's API |
 //! | [`host_sessions`] | what is done on machines that are reached by SSH |
+//! | [`clouds`] | the providers that make machines by ProviderConfigs |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`etcd_replacement`], [`etcd_space`], [`etcd_disks`] | a member of etcd that lost its data; a database that is full; a slow disk |
 //! | [`etcd_events`] | whether Events are kept in an etcd of their own |
@@ -35,6 +36,7 @@ pub mod admission;
 pub mod args;
 pub mod backups;
 pub mod capacity;
+pub mod clouds;
 pub mod configuration;
 pub mod context;
 pub mod controllers;

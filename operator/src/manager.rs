@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use api::node_pool::ProviderKind;
 use api::{
-    BackupTarget, Host, Machine, MachineAddresses, NodePool, Restore, Snapshot, TenantCluster,
-    TenantQuota,
+    BackupTarget, Host, Machine, MachineAddresses, NodePool, ProviderConfig, Restore, Snapshot,
+    TenantCluster, TenantQuota,
 };
 use kit::admin::{Admin, Progress};
 use kit::events::Publisher;
@@ -30,6 +30,7 @@ use tenant_cp::rollout::revision;
 
 use crate::backups::{self, Backups};
 use crate::capacity::Capacity;
+use crate::clouds::Clouds;
 use crate::context::Context;
 use crate::controllers;
 use crate::creations::Creations;
@@ -53,6 +54,7 @@ use crate::throttle::Throttle;
 use crate::triggers::{Triggered, Triggers};
 use crate::upgrades;
 use crate::upgrades::versions;
+use crate::watches::credentials::CredentialWatches;
 use crate::watches::secrets::SecretWatches;
 use crate::watches::virtual_machines::VmWatches;
 
@@ -101,6 +103,10 @@ impl Manager {
             settings.providers.static_.enabled,
             crate::FIELD_MANAGER,
         );
+        let clouds = Clouds::new(client.clone(), &settings.providers, stores.configs.clone());
+        let providers = Providers::default()
+            .with(ProviderKind::KubeVirt, Arc::new(kubevirt))
+            .with(ProviderKind::Static, Arc::new(hosts));
         let throttle = Throttle::default();
         let wake = {
             let (throttle, clusters) = (throttle.clone(), triggers.clusters.clone());
@@ -144,6 +150,10 @@ impl Manager {
                 metrics.controller("tenant_quota"),
             ),
             host_state: ControllerState::new(events("covey.dev/host"), metrics.controller("host")),
+            config_state: ControllerState::new(
+                events("covey.dev/provider-config"),
+                metrics.controller("provider_config"),
+            ),
             target_state: ControllerState::new(
                 events("covey.dev/backup-target"),
                 metrics.controller("backup_target"),
@@ -175,9 +185,9 @@ impl Manager {
             publications: Publications::default(),
             remote_publications: Publications::default(),
             orphans: Orphans::default(),
-            providers: Providers::default()
-                .with(ProviderKind::KubeVirt, Arc::new(kubevirt))
-                .with(ProviderKind::Static, Arc::new(hosts)),
+            providers: clouds.register(providers),
+            clouds,
+            credentials: CredentialWatches::new(client.clone(), triggers.configs.clone()),
             vms: VmWatches::new(client.clone(), triggers.machines.clone()),
             capacity: Arc::new(Capacity::new(needs::labels(&settings.providers.kubevirt))),
             reserved_ranges,
@@ -262,13 +272,17 @@ impl Manager {
             let restores = store::run(client(), restores, relist, |restore, there| {
                 on_restore(&context, restore, there);
             });
+            let (configs, relist) = (writers.configs, relists.configs);
+            let configs = store::run(client(), configs, relist, |config, there| {
+                on_config(&context, config, there);
+            });
             let ranges = Arc::clone(&context.reserved_ranges);
             let ranges = reserved_ranges::watches::run(ranges, client());
             let release = Arc::clone(&context.kubevirt_release);
             let release = kubevirt_release::run(release, client());
             futures::join!(
                 clusters, pools, machines, addresses, quotas, hosts, targets, snapshots, restores,
-                ranges, release
+                configs, ranges, release
             );
         }
     }
@@ -368,6 +382,20 @@ fn on_host(context: &Context, host: &Host, there: bool) {
         context.hosts.forget(&uid);
     }
     context.triggers.on_host(&context.stores, host, there);
+}
+
+/// A ProviderConfig changed, or went.
+fn on_config(context: &Context, config: &ProviderConfig, there: bool) {
+    if !there {
+        let uid = config.uid().unwrap_or_default();
+        context.config_state.forget(&state::key_of(config), &uid);
+        context.credentials.forget(&uid);
+        let namespace = config.namespace().unwrap_or_default();
+        context.clouds.forget(&namespace, &config.name_any());
+    }
+    if context.leadership.is_leader() {
+        context.triggers.on_config(&context.stores, config, there);
+    }
 }
 
 /// A BackupTarget changed, or went.

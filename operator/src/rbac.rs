@@ -57,6 +57,7 @@ pub fn cluster() -> Vec<Rule> {
             &[
                 "backuptargets",
                 "machineaddresses",
+                "providerconfigs",
                 "restores",
                 "snapshots",
                 "tenantquotas",
@@ -75,6 +76,7 @@ pub fn cluster() -> Vec<Rule> {
                 "hosts/status",
                 "machines/status",
                 "nodepools/status",
+                "providerconfigs/status",
                 "restores/status",
                 "snapshots/status",
                 "tenantclusters/status",

@@ -1,5 +1,5 @@
 //! Stores of our kinds: all TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets,
-//! Snapshots and Restores as last seen, and questions to them.
+//! Snapshots, Restores and ProviderConfigs as last seen, and questions to them.
 //!
 //! Invariant: what is decided on an answer from here can be decided anew; what cannot be undone is read
 //! live. Who begins to lead decides nothing before everything was listed anew: until then a store may
@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::{
-    BackupTarget, Host, Machine, MachineAddresses, NodePool, Restore, Snapshot, TenantCluster,
-    TenantQuota,
+    BackupTarget, Host, Machine, MachineAddresses, NodePool, ProviderConfig, Restore, Snapshot,
+    TenantCluster, TenantQuota,
 };
 use kit::store::Relist;
 use kube::ResourceExt;
@@ -40,6 +40,8 @@ pub struct Stores {
     pub snapshots: Store<Snapshot>,
     /// All Restores, as last seen.
     pub restores: Store<Restore>,
+    /// All ProviderConfigs, as last seen.
+    pub configs: Store<ProviderConfig>,
     relists: Relists,
 }
 
@@ -63,6 +65,8 @@ pub struct Writers {
     pub snapshots: Writer<Snapshot>,
     /// Of Restores.
     pub restores: Writer<Restore>,
+    /// Of ProviderConfigs.
+    pub configs: Writer<ProviderConfig>,
     /// Who asks each of them for a new list.
     pub relists: Relists,
 }
@@ -88,6 +92,8 @@ pub struct Relists {
     pub snapshots: Relist,
     /// Of Restores.
     pub restores: Relist,
+    /// Of ProviderConfigs.
+    pub configs: Relist,
 }
 
 impl Stores {
@@ -103,6 +109,7 @@ impl Stores {
         let (targets, write_targets) = reflector::store();
         let (snapshots, write_snapshots) = reflector::store();
         let (restores, write_restores) = reflector::store();
+        let (configs, write_configs) = reflector::store();
         let relists = Relists::default();
         let writers = Writers {
             clusters: write_clusters,
@@ -114,6 +121,7 @@ impl Stores {
             targets: write_targets,
             snapshots: write_snapshots,
             restores: write_restores,
+            configs: write_configs,
             relists: relists.clone(),
         };
         let stores = Self {
@@ -126,6 +134,7 @@ impl Stores {
             targets,
             snapshots,
             restores,
+            configs,
             relists,
         };
         (stores, writers)
@@ -144,7 +153,8 @@ impl Stores {
         self.hosts.wait_until_ready().await?;
         self.targets.wait_until_ready().await?;
         self.snapshots.wait_until_ready().await?;
-        self.restores.wait_until_ready().await
+        self.restores.wait_until_ready().await?;
+        self.configs.wait_until_ready().await
     }
 
     /// Lists everything anew, and waits for it.
@@ -159,13 +169,15 @@ impl Stores {
             targets,
             snapshots,
             restores,
+            configs,
         } = &self.relists;
         let (clusters, pools, machines) = (clusters.now(), pools.now(), machines.now());
         let (addresses, quotas, hosts) = (addresses.now(), quotas.now(), hosts.now());
         let (targets, snapshots) = (targets.now(), snapshots.now());
-        let restores = restores.now();
+        let (restores, configs) = (restores.now(), configs.now());
         futures::join!(
-            clusters, pools, machines, addresses, quotas, hosts, targets, snapshots, restores
+            clusters, pools, machines, addresses, quotas, hosts, targets, snapshots, restores,
+            configs
         );
     }
 
@@ -184,6 +196,16 @@ impl Stores {
         all.filter(|host| host.metadata.namespace.as_deref() == Some(namespace))
             .filter(|host| host.status.as_ref().is_some_and(|s| s.claim.is_some()))
             .filter_map(|host| Some((host.name_any(), host.uid()?)))
+            .collect()
+    }
+
+    /// Machines of a namespace that clouds make, by name and UID: they are deleted with credentials that stand there.
+    #[must_use]
+    pub fn cloud_machines(&self, namespace: &str) -> Vec<(String, String)> {
+        let all = self.machines.state().into_iter();
+        all.filter(|machine| machine.metadata.namespace.as_deref() == Some(namespace))
+            .filter(|machine| machine.spec.provider.config_name().is_some())
+            .filter_map(|machine| Some((machine.name_any(), machine.uid()?)))
             .collect()
     }
 

@@ -1,5 +1,5 @@
 //! Triggers: what makes TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots,
-//! Restores and tenant namespaces be reconciled again.
+//! Restores, ProviderConfigs and tenant namespaces be reconciled again.
 //!
 //! Invariant: a change of a TenantCluster triggers its pools and Machines only when it is one that they
 //! read, so the status of a busy control plane costs them nothing.
@@ -7,10 +7,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
+use api::condition::is_true;
 use api::tenant_cluster::UpgradePhase;
 use api::{
-    BackupTarget, Host, Machine, MachineAddresses, NodePool, Reason, Restore, Snapshot,
-    TenantCluster, TenantClusterStatus, TenantQuota, names,
+    BackupTarget, ConditionType, Host, Machine, MachineAddresses, NodePool, ProviderConfig, Reason,
+    Restore, Snapshot, TenantCluster, TenantClusterStatus, TenantQuota, names,
 };
 use ipnet::IpNet;
 use kube::ResourceExt;
@@ -45,6 +46,8 @@ pub struct Triggers {
     pub snapshots: UnboundedSender<ObjectRef<Snapshot>>,
     /// Restores.
     pub restores: UnboundedSender<ObjectRef<Restore>>,
+    /// ProviderConfigs.
+    pub configs: UnboundedSender<ObjectRef<ProviderConfig>>,
     /// TenantClusters whose backup is to be cared for; throttled.
     pub backups: UnboundedSender<ObjectRef<TenantCluster>>,
     /// Tenant namespaces, of themselves or because their TenantCluster is gone.
@@ -77,6 +80,8 @@ pub struct Triggered {
     pub snapshots: UnboundedReceiver<ObjectRef<Snapshot>>,
     /// Restores.
     pub restores: UnboundedReceiver<ObjectRef<Restore>>,
+    /// ProviderConfigs.
+    pub configs: UnboundedReceiver<ObjectRef<ProviderConfig>>,
     /// TenantClusters whose backup is to be cared for, to be throttled.
     pub backups: UnboundedReceiver<ObjectRef<TenantCluster>>,
     /// Tenant namespaces.
@@ -96,6 +101,7 @@ impl Triggers {
         let (targets, triggered_targets) = mpsc::unbounded_channel();
         let (snapshots, triggered_snapshots) = mpsc::unbounded_channel();
         let (restores, triggered_restores) = mpsc::unbounded_channel();
+        let (configs, triggered_configs) = mpsc::unbounded_channel();
         let (backups, triggered_backups) = mpsc::unbounded_channel();
         let (namespaces, triggered_namespaces) = mpsc::unbounded_channel();
         let triggers = Self {
@@ -108,6 +114,7 @@ impl Triggers {
             targets,
             snapshots,
             restores,
+            configs,
             backups,
             namespaces,
             seen: Mutex::default(),
@@ -124,6 +131,7 @@ impl Triggers {
             targets: triggered_targets,
             snapshots: triggered_snapshots,
             restores: triggered_restores,
+            configs: triggered_configs,
             backups: triggered_backups,
             namespaces: triggered_namespaces,
         };
@@ -157,6 +165,9 @@ impl Triggers {
         for restore in stores.restores.state() {
             let _ = self.restores.send(ObjectRef::from_obj(&*restore));
         }
+        for config in stores.configs.state() {
+            let _ = self.configs.send(ObjectRef::from_obj(&*config));
+        }
     }
 
     /// A TenantCluster came or went, or its backup did: its Snapshots and Restores.
@@ -185,6 +196,38 @@ impl Triggers {
                 .is_some_and(|backup| backup.target == name)
             {
                 let _ = self.backups.send(ObjectRef::from_obj(&*cluster));
+            }
+        }
+    }
+
+    /// A ProviderConfig changed, or went: triggers it where its spec did, and the Machines that wait for it.
+    pub fn on_config(&self, stores: &Stores, config: &ProviderConfig, there: bool) {
+        let status = config.status.as_ref();
+        let seen = status.and_then(|status| status.observed_generation);
+        if there && (seen.is_none() || seen != config.metadata.generation) {
+            let _ = self.configs.send(ObjectRef::from_obj(config));
+        }
+        let (name, namespace) = (config.name_any(), config.namespace());
+        for machine in stores.machines.state() {
+            let status = machine.status.as_ref();
+            let has_joined = status.is_some_and(|status| status.node_name.is_some());
+            let is_going = machine.metadata.deletion_timestamp.is_some();
+            if machine.spec.provider.config_name() == Some(&name)
+                && machine.namespace() == namespace
+                && (is_going || !has_joined)
+            {
+                let _ = self.machines.send(ObjectRef::from_obj(&*machine));
+            }
+        }
+    }
+
+    /// A TenantCluster changed: ProviderConfigs beside it whose credentials the operator may read by now.
+    fn on_credentials(&self, stores: &Stores, cluster: &TenantCluster) {
+        for config in stores.configs.state() {
+            let conditions = config.status.as_ref().map(|s| s.conditions.as_slice());
+            let is_ready = is_true(conditions.unwrap_or_default(), ConditionType::Ready);
+            if config.namespace() == cluster.namespace() && !is_ready {
+                let _ = self.configs.send(ObjectRef::from_obj(&*config));
             }
         }
     }
@@ -281,6 +324,7 @@ impl Triggers {
             return;
         }
         self.on_backup_of(stores, cluster);
+        self.on_credentials(stores, cluster);
         let (namespace, name) = (cluster.namespace(), cluster.name_any());
         for pool in stores.pools.state() {
             if pool.namespace() == namespace && pool.spec.cluster_name == name {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`wakes`] | by which requests wake tenant clusters that sleep, in the operator's own namespace |
 //! | [`backup_checks`] | what checks BackupTargets, in the operator's own namespace |
+//! | [`credentials`] | Secrets that ProviderConfigs name, one by one |
 //! | [`kept`] | all objects of some kinds, for who keeps a little of each |
 //! | [`owned`] | everything that was applied for TenantClusters |
 //! | [`secrets`] | Secrets of tenant namespaces, one namespace at a time |
@@ -13,6 +14,7 @@
 //! reconcile and changes nothing.
 
 pub mod backup_checks;
+pub mod credentials;
 pub mod kept;
 pub mod owned;
 pub mod secrets;

@@ -15,8 +15,8 @@ pub(crate) mod providers;
 pub(crate) mod tenant_pods;
 pub use policy::{ApiServerPolicy, EndpointPolicy, LoadBalancerPolicy, Prefixes};
 pub use providers::{
-    ImagePullPolicy, KernelSettings, KubeVirtSettings, MachinePolicy, ProviderSettings,
-    StaticSettings,
+    HetznerSettings, ImagePullPolicy, KernelSettings, KubeVirtSettings, MachinePolicy,
+    ProviderSettings, StaticSettings,
 };
 pub use tenant_pods::{SchedulingPolicy, TenantPods};
 

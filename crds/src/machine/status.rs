@@ -133,6 +133,12 @@ pub struct MachineRequest {
     /// Example: `{"image": "registry.example.com/worker:v1.35.4"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_boot: Option<KernelBoot>,
+
+    /// Account that it is made in, as the provider says it: what another one does not have proves nothing. Absent where
+    /// the provider has no accounts. Example: `ssh-key-4711`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub account: Option<String>,
 }
 
 /// Where a machine is in its life, for people; programs read the conditions. Example: `Running`.

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::duration::Duration;
+use crate::node_pool::hetzner::Hetzner;
 use crate::node_pool::hosts::Static;
 use crate::quantity::Quantity;
 use crate::taints::PodToleration;
@@ -18,7 +19,7 @@ use crate::taints::PodToleration;
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("has(self.kubevirt) != has(self.static)").message("provider must name exactly one provider, such as kubevirt: {}")
+    validation = Rule::new("(has(self.kubevirt) ? 1 : 0) + (has(self.static) ? 1 : 0) + (has(self.hetzner) ? 1 : 0) == 1").message("provider must name exactly one provider, such as kubevirt: {}")
 )]
 pub struct Provider {
     /// Virtual machines of the management cluster's KubeVirt. Default: not this provider.
@@ -30,6 +31,11 @@ pub struct Provider {
     /// Example: `{"selector": {"matchLabels": {"rack": "a"}}}`.
     #[serde(default, rename = "static", skip_serializing_if = "Option::is_none")]
     pub static_: Option<Static>,
+
+    /// Servers of the Hetzner Cloud. Default: not this provider.
+    /// Example: `{"configName": "hetzner", "types": ["cx32"]}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hetzner: Option<Hetzner>,
 }
 
 /// Names of the providers.
@@ -39,6 +45,8 @@ pub enum ProviderKind {
     KubeVirt,
     /// Hosts that are reached by SSH.
     Static,
+    /// Servers of the Hetzner Cloud.
+    Hetzner,
 }
 
 impl ProviderKind {
@@ -48,6 +56,7 @@ impl ProviderKind {
         match self {
             Self::KubeVirt => "kubevirt",
             Self::Static => "static",
+            Self::Hetzner => "hetzner",
         }
     }
 }
@@ -57,7 +66,16 @@ impl Provider {
     #[must_use]
     pub fn kind(&self) -> Option<ProviderKind> {
         let kubevirt = self.kubevirt.as_ref().map(|_| ProviderKind::KubeVirt);
-        kubevirt.or(self.static_.as_ref().map(|_| ProviderKind::Static))
+        let hosts = self.static_.as_ref().map(|_| ProviderKind::Static);
+        let hetzner = self.hetzner.as_ref().map(|_| ProviderKind::Hetzner);
+        kubevirt.or(hosts).or(hetzner)
+    }
+
+    /// Name of the ProviderConfig of the same namespace by which machines are made; none where there is no such thing.
+    #[must_use]
+    pub fn config_name(&self) -> Option<&str> {
+        let hetzner = self.hetzner.as_ref();
+        hetzner.map(|hetzner| hetzner.config_name.as_str())
     }
 }
 

@@ -3,6 +3,7 @@
 //! Invariant: one line each for meaning, cause (the likeliest first; of a person's and the developers' turn) and
 //! remedy, which names a field or a command. A reason that a later version adds says so: `Name: Fine, "", since
 //! "0.2.0";`. Of what is refused they stand in `refusals`, of backups in `backups`.
+//! Long because each reason is a few lines, and which group it is in is seen at one glance.
 
 mod backups;
 mod refusals;
@@ -388,7 +389,27 @@ with_backups! {
         /// Cause: A machine of that name was there before and its object is left; else somebody made one by hand.
         NameTaken: Person, "Delete that object, or `kubectl delete machine` to have one of another name.";
         /// The provider has no machine left that fits what the pool asks for; it is tried again.
-        NoneLeft: Waiting, "If it stays: add a Host, or mend one that is not `Available` (`kubectl get hosts`).", since "0.2.0";
+        NoneLeft: Waiting, "If it stays: add a Host, or mend one that is not `Available` (`kubectl get hosts`); at a cloud name more sizes or another place.", since "0.2.0";
+        /// The account at the cloud may have no more of what is asked for; nothing was made.
+        /// Cause: A limit that the cloud set, on servers, cores or addresses of a whole project.
+        AccountLimitReached: Person, "Delete what nobody needs there, or have the cloud raise the limit that the message names; `kubectl describe machine` shows it in full.", since "0.2.0";
+        /// The cloud does not take what is asked for, and will not by itself.
+        /// Cause: A size, an image or a place that the cloud does not know, does not make any more, or that do not fit each other.
+        RequestRefused: Person, "Change the field that the message names, of the NodePool (`spec.provider`) or of its ProviderConfig.", since "0.2.0";
+    }
+    "Of a ProviderConfig" {
+        /// The credentials let the operator in, and what is named is there.
+        ProviderChecked: Fine, "", since "0.2.0";
+        /// Nobody is let in by them: they are missing, refused, or somebody else's than before. Nothing is made and nothing deleted meanwhile.
+        /// Cause: A token that ended, was taken back, may only read or belongs to another project; else a Secret that is not there or lacks its field.
+        CredentialsRefused: Person, "Put a token of the same account into the Secret that the ProviderConfig names; it is read again at once: `kubectl describe providerconfig`.", since "0.2.0";
+        /// Nothing of a Machine that is gone was found in the account.
+        NothingLeaked: Fine, "", since "0.2.0";
+        /// Something was found of a Machine that is gone. Servers and addresses are deleted by the operator once that was seen twice, volumes never.
+        LeaksFound: Waiting, "Delete volumes that the message names yourself, where nobody needs their data.", since "0.2.0";
+        /// So much was found of Machines that are gone that rather the Machines are missing: nothing is deleted.
+        /// Cause: A management cluster that was restored to an older state; else somebody took finalizers off many Machines.
+        LeaksHeld: Person, "Bring the Machines back, or delete in the cloud's console what the message names: `kubectl describe providerconfig` shows it.", since "0.2.0";
     }
     "Of a Host" {
         /// The machine has not been looked at yet.

@@ -98,6 +98,7 @@ pub(crate) fn whole() -> Facts {
         "backuptargets",
         "snapshots",
         "restores",
+        "providerconfigs",
     ];
     let management = Management {
         api: ApiAnswer::Version("v1.35.4".to_owned()),

@@ -133,6 +133,7 @@ kinds! {
     MACHINE = "covey.dev" "v1alpha1" "Machine" "machines" namespaced;
     MACHINE_ADDRESSES = "covey.dev" "v1alpha1" "MachineAddresses" "machineaddresses" namespaced;
     NODE_POOL = "covey.dev" "v1alpha1" "NodePool" "nodepools" namespaced;
+    PROVIDER_CONFIG = "covey.dev" "v1alpha1" "ProviderConfig" "providerconfigs" namespaced;
     RESTORE = "covey.dev" "v1alpha1" "Restore" "restores" namespaced;
     SNAPSHOT = "covey.dev" "v1alpha1" "Snapshot" "snapshots" namespaced;
     TENANT_CLUSTER = "covey.dev" "v1alpha1" "TenantCluster" "tenantclusters" namespaced;

@@ -107,7 +107,14 @@ impl Error {
             Self::Refused(refused) => match refused.kind {
                 FaultKind::Taken => Reason::NameTaken,
                 FaultKind::Capacity { .. } => Reason::NoneLeft,
-                _ => Reason::ProviderFailed,
+                FaultKind::Quota { .. } => Reason::AccountLimitReached,
+                FaultKind::Auth => Reason::CredentialsRefused,
+                FaultKind::Terminal => Reason::RequestRefused,
+                FaultKind::Throttled { .. }
+                | FaultKind::Unavailable
+                | FaultKind::NotFound
+                | FaultKind::Conflict
+                | FaultKind::Gone => Reason::ProviderFailed,
             },
             Self::NotSupported { .. } | Self::NoRequest | Self::Request { .. } => {
                 Reason::ProviderFailed

@@ -60,21 +60,29 @@ pub trait Provider: Send + Sync {
 
     /// Proves that machines such as a pool asks for can be made: that the provider is there and lets us in, and as
     /// much of what the pool names as can be asked for without making anything. Nothing is changed by it. It is asked
-    /// again whenever the credentials change.
+    /// again whenever the credentials change. `namespace`: the pool's, in which what it names is.
     ///
     /// # Errors
     /// [`Error`]: why none could be made.
-    fn check<'a>(&'a self, provider: &'a node_pool::Provider) -> Answer<'a, Checked>;
+    fn check<'a>(
+        &'a self,
+        namespace: &'a str,
+        provider: &'a node_pool::Provider,
+    ) -> Answer<'a, Checked>;
 
-    /// The sizes that fit what a pool asks for, the first choice first; pure, and none of it asked for at a
-    /// provider.
+    /// The sizes that fit what a pool of a namespace asks for, the first choice first; pure, and none of it asked for
+    /// at a provider.
     ///
     /// # Errors
     /// When such a machine could not be made.
-    fn offerings(&self, provider: &node_pool::Provider) -> Result<Vec<Offering>, Error>;
+    fn offerings(
+        &self,
+        namespace: &str,
+        provider: &node_pool::Provider,
+    ) -> Result<Vec<Offering>, Error>;
 
     /// What it would be asked for today: everything that is looked up (the image of a version, the name of a size)
-    /// looked up. Pure. It is stored in the Machine's status before the first creation, and only what is stored is
+    /// looked up, in the Machine's own namespace where what it names is there. Pure. It is stored in the Machine's status before the first creation, and only what is stored is
     /// sent.
     ///
     /// # Errors

@@ -41,6 +41,7 @@ pub const ALL: [People; 2] = [
                 "machines",
                 "nodepools",
                 "nodepools/scale",
+                "providerconfigs",
                 "restores",
                 "snapshots",
                 "tenantclusters",
@@ -57,6 +58,7 @@ pub const ALL: [People; 2] = [
                 &[
                     "hosts",
                     "nodepools",
+                    "providerconfigs",
                     "restores",
                     "snapshots",
                     "tenantclusters",

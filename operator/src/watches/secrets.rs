@@ -93,7 +93,8 @@ impl Drop for SecretWatches {
     }
 }
 
-fn changes(
+/// That something changed, or was listed anew.
+pub(super) fn changes(
     events: impl Stream<Item = Result<Event<PartialObjectMeta<Secret>>, watcher::Error>> + Send,
 ) -> impl Stream<Item = ()> + Send {
     events.default_backoff().filter_map(|event| async move {

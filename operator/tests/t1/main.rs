@@ -31,6 +31,7 @@ mod etcd_survivor;
 mod etcd_volume_loss;
 mod faults;
 mod features;
+mod hetzner;
 mod hibernation;
 mod hostile;
 mod hosts;

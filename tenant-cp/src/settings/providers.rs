@@ -20,6 +20,28 @@ pub struct ProviderSettings {
     /// Machines that are there already and are reached by SSH.
     #[serde(rename = "static")]
     pub static_: StaticSettings,
+    /// Servers of the Hetzner Cloud.
+    pub hetzner: HetznerSettings,
+}
+
+/// Servers of the Hetzner Cloud.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct HetznerSettings {
+    /// Whether node pools may use it. What is there already is looked after in either case. Default: true.
+    pub enabled: bool,
+    /// Where the API is, as URL up to its version. Never a user's to say, because tokens are sent there. Default:
+    /// `https://api.hetzner.cloud/v1`.
+    pub endpoint: String,
+}
+
+impl Default for HetznerSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            endpoint: "https://api.hetzner.cloud/v1".to_owned(),
+        }
+    }
 }
 
 /// Machines that are there already and are reached by SSH.

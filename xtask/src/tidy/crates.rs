@@ -86,6 +86,7 @@ const RULES: &[Rule] = &[
             "kit-objects",
             "pki",
             "placement",
+            "provider-hetzner",
             "provider-kubevirt",
             "provider-static",
             "providers",

@@ -239,6 +239,17 @@ const OF_POOLS: Harmless = &[
         ],
     ),
     (
+        "a ProviderConfig of the pool's own namespace, whose account pays for what is made",
+        &[
+            "provider.hetzner.configName",
+            "locations[].provider.hetzner.configName",
+            "provider.hetzner.image",
+            "locations[].provider.hetzner.image",
+            "provider.hetzner.types[]",
+            "locations[].provider.hetzner.types[]",
+        ],
+    ),
+    (
         "where its own machines are made, of which quotas count each as the largest",
         &["locations[].max", "locations[].name", "locations[].weight"],
     ),

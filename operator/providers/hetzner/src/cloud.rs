@@ -3,6 +3,7 @@
 //! Invariant: before anything is decided on what was not found, the project is proven to be the one that machines were
 //! made in; what is remembered here (looks, lists, IDs) only saves requests, and whoever begins anew comes to the same
 //! end.
+//! Long because all that is asked of a project goes by what is remembered of it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -134,8 +135,10 @@ impl Cloud {
     /// # Errors
     /// Why none could be made.
     pub async fn check(&self, types: &[String], images: &[String]) -> Result<Checked, Refused> {
-        let account = self.account().await?;
+        // What was known of a token may have changed since.
+        *held(&self.account) = None;
         *held(&self.resolved) = None;
+        let account = self.account().await?;
         self.resolve().await?;
         for image in images {
             let found = self.calls.image(image).await?;
@@ -160,7 +163,21 @@ impl Cloud {
             *known = Some((now, self.calls.server_types().await?.whole()?));
         }
         let all = known.as_ref().map_or(&[][..], |(_, all)| all);
+        offerings::known_location(all, &self.project.location)?;
         offerings::sizes(all, types, &self.project.location, now)
+    }
+
+    /// The same as far as it is known already, however old; none where nothing is, or somebody asks at the moment.
+    ///
+    /// # Errors
+    /// As [`Self::sizes`].
+    pub fn known_sizes(&self, types: &[String]) -> Result<Option<Vec<Size>>, Refused> {
+        let known = self.sizes.try_lock().ok();
+        let known = known.as_ref().and_then(|known| known.as_ref());
+        let of = |(_, all): &(Timestamp, Vec<ServerType>)| {
+            offerings::sizes(all, types, &self.project.location, self.clock.now())
+        };
+        known.map(of).transpose()
     }
 
     /// Makes the machine, unless it is there. It counts as made once it was described.

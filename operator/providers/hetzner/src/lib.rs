@@ -17,6 +17,9 @@
 //! | [`capabilities`] | what Hetzner can do |
 //! | [`cloud`] | carries out what the plans say |
 //! | [`sweep`] | finds and deletes what nobody has |
+//! | [`subject`] | from Machines and ProviderConfigs to what is asked for; pure |
+//! | [`projects`] | the clients, one for each ProviderConfig |
+//! | [`provider`] | the contract |
 //!
 //! Invariant: each server and each address bears the UID of its Machine from the call on that makes it, so whatever a
 //! crash or a lost answer cuts off is found by that, and nothing is made a second time. A name proves nothing.
@@ -38,8 +41,11 @@ pub mod leaks;
 pub mod looks;
 pub mod offerings;
 pub mod plan;
+pub mod projects;
+pub mod provider;
 pub mod refusal;
 pub mod schema;
 pub mod settings;
+pub mod subject;
 pub mod sweep;
 pub mod token;

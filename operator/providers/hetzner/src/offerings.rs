@@ -47,6 +47,27 @@ pub fn sizes(
     Ok(sizes)
 }
 
+/// That something is made in a location.
+///
+/// # Errors
+/// When nothing is: which field to change.
+pub fn known_location(all: &[ServerType], location: &str) -> Result<(), Refused> {
+    let is_made = |type_: &ServerType| {
+        let mut places = type_.locations.iter();
+        places.any(|place| place.name == location)
+            || type_.prices.iter().any(|price| price.location == location)
+    };
+    if all.iter().any(is_made) {
+        return Ok(());
+    }
+    let asked = Asked::new("use", format!("location {location}"));
+    let mend = "there is no such location, or nothing is made there: change spec.hetzner.location of the ProviderConfig";
+    Err(Refused {
+        mend: Some(mend.to_owned()),
+        ..asked.refused(FaultKind::Terminal, NO_SUCH, "there is no such location")
+    })
+}
+
 fn size(type_: &ServerType, location: &str, now: Timestamp) -> Result<Size, &'static str> {
     let place = type_.locations.iter().find(|place| place.name == location);
     let price = type_.prices.iter().find(|price| price.location == location);

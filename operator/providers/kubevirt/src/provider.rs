@@ -227,7 +227,7 @@ impl Provider for KubeVirt {
         Some(names::kubevirt_provider_id(&machine.name_any()))
     }
 
-    fn check<'a>(&'a self, provider: &'a Wanted) -> Answer<'a, Checked> {
+    fn check<'a>(&'a self, _namespace: &'a str, provider: &'a Wanted) -> Answer<'a, Checked> {
         Box::pin(async move {
             if provider.kubevirt.is_none() {
                 return Err(Error::NoneNamed);
@@ -256,7 +256,7 @@ impl Provider for KubeVirt {
         })
     }
 
-    fn offerings(&self, provider: &Wanted) -> Result<Vec<Offering>, Error> {
+    fn offerings(&self, _namespace: &str, provider: &Wanted) -> Result<Vec<Offering>, Error> {
         let wanted = provider.kubevirt.as_ref().ok_or(Error::NoneNamed)?;
         Ok(vec![resolve::offering(wanted, &self.settings)])
     }

@@ -42,6 +42,7 @@ pub fn request(machine: &Machine, settings: &KubeVirtSettings) -> Result<Machine
         type_: instance_type(wanted),
         image: resolved.image,
         kernel_boot: resolved.kernel_boot,
+        account: None,
     })
 }
 

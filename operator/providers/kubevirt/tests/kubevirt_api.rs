@@ -237,7 +237,7 @@ async fn a_management_cluster_without_kubevirt_says_so() -> Result<()> {
     let world = World::on(api.admin()?, "none").await?;
     let (provider, machine) = (&world.provider, &world.machine);
     let errors = [
-        provider.check(&machine.spec.provider).await.unwrap_err(),
+        provider.check("team-a", &machine.spec.provider).await.unwrap_err(),
         provider.create(machine).await.unwrap_err(),
         provider.describe(machine, None).await.unwrap_err(),
         provider.delete(machine).await.unwrap_err(),
@@ -260,7 +260,7 @@ async fn a_check_says_whether_machines_could_be_made_and_makes_none() -> Result<
         return Ok(());
     };
     let wanted = &world.machine.spec.provider;
-    assert_eq!(world.provider.check(wanted).await?, Checked::default());
+    assert_eq!(world.provider.check("team-a", wanted).await?, Checked::default());
     assert!(
         world
             .vms()
@@ -274,9 +274,9 @@ async fn a_check_says_whether_machines_could_be_made_and_makes_none() -> Result<
         ..KubeVirtSettings::default()
     };
     let off = KubeVirt::new(world.client.clone(), off, MANAGER);
-    let error = off.check(wanted).await.unwrap_err();
+    let error = off.check("team-a", wanted).await.unwrap_err();
     assert!(matches!(error, Error::NotConfigured(_)), "{error:?}");
-    let error = world.provider.check(&Default::default()).await.unwrap_err();
+    let error = world.provider.check("team-a", &Default::default()).await.unwrap_err();
     assert!(matches!(error, Error::NoneNamed), "{error:?}");
     Ok(())
 }
@@ -328,6 +328,6 @@ async fn a_pool_gets_the_provider_that_it_names() -> Result<()> {
     let id = provider.provider_id(&world.machine);
     assert_eq!(id.as_deref(), Some("kubevirt://workers-a"));
     assert!(provider.capabilities().id_before_create);
-    assert_eq!(provider.offerings(wanted)?[0].memory.0, "1Gi");
+    assert_eq!(provider.offerings("team-a", wanted)?[0].memory.0, "1Gi");
     Ok(())
 }

@@ -161,7 +161,7 @@ impl Provider for Static {
         None
     }
 
-    fn check<'a>(&'a self, provider: &'a Wanted) -> Answer<'a, Checked> {
+    fn check<'a>(&'a self, _namespace: &'a str, provider: &'a Wanted) -> Answer<'a, Checked> {
         Box::pin(async move {
             self.selector(provider)?;
             // Logins are of Hosts, whose conditions say whether they work.
@@ -170,7 +170,7 @@ impl Provider for Static {
     }
 
     /// None: what there is are the Hosts of a namespace, each of a size of its own.
-    fn offerings(&self, provider: &Wanted) -> Result<Vec<Offering>, Error> {
+    fn offerings(&self, _namespace: &str, provider: &Wanted) -> Result<Vec<Offering>, Error> {
         self.selector(provider).map(|_| Vec::new())
     }
 

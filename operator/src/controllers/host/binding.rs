@@ -79,6 +79,7 @@ fn is_needed(ctx: &Context, host: &Host, namespace: &str) -> bool {
     claim.is_some()
         || clusters.iter().any(|cluster| is_here(cluster.namespace()))
         || !ctx.stores.claimed_hosts(namespace).is_empty()
+        || !ctx.stores.cloud_machines(namespace).is_empty()
 }
 
 /// Whether it was handed over: a TenantCluster among its owners may be one that no store has yet.

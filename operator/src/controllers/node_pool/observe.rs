@@ -110,7 +110,9 @@ fn capacity(ctx: &Context, pool: &NodePool, cluster: Option<&TenantCluster>) -> 
     let heaviest = places.iter().rev().max_by_key(|place| place.weight);
     let offered = heaviest.and_then(|place| {
         let found = ctx.providers.get(place.provider);
-        found.and_then(|found| found.offerings(place.provider)).ok()
+        let namespace = pool.namespace().unwrap_or_default();
+        let offered = found.and_then(|found| found.offerings(&namespace, place.provider));
+        offered.ok()
     });
     // The first choice: another may fit where that does not, but is not what the pool gets first.
     let first = offered.and_then(|offered| offered.into_iter().next());

@@ -151,9 +151,12 @@ pub async fn observe(
     let workers = !deleting && ctx.stores.has_workers(&cluster);
     let material = material(&objects);
     let others = ctx.stores.others(&uid);
-    let claimed_hosts = match deleting {
-        true => ctx.stores.claimed_hosts(namespace),
-        false => Vec::new(),
+    let (claimed_hosts, cloud_machines) = match deleting {
+        true => (
+            ctx.stores.claimed_hosts(namespace),
+            ctx.stores.cloud_machines(namespace),
+        ),
+        false => (Vec::new(), Vec::new()),
     };
     let quotas = match deleting {
         true => Vec::new(),
@@ -188,6 +191,7 @@ pub async fn observe(
         quotas,
         others,
         claimed_hosts,
+        cloud_machines,
         objects,
         readable: readable && !deleting,
         user_readable,

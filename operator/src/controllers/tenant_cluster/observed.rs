@@ -52,6 +52,8 @@ pub struct Observed {
     pub others: Vec<Arc<TenantCluster>>,
     /// Hosts of the namespace that Machines have, by name and UID; asked for only while it is being deleted.
     pub claimed_hosts: Vec<(String, String)>,
+    /// Machines of the namespace that clouds make, by name and UID; asked for only while it is being deleted.
+    pub cloud_machines: Vec<(String, String)>,
     /// Live objects: the tenant namespace, what is in it, and ours in the user's namespace.
     pub objects: BTreeMap<Key, Value>,
     /// Whether [`Self::objects`] has what is in the tenant namespace: where nobody let us in, nothing of

@@ -16,12 +16,14 @@ use kit_client::errors::{Class, Classify};
 use kit_client::fence::FenceLayer;
 use kit_client::meter::MeterLayer;
 use kube::{Client, Config, ResourceExt};
+use operator::clouds::Clouds;
 use operator::context::Context;
 use operator::controllers::{machine, node_pool, tenant_cluster};
 use operator::etcd_replacement::patience::Patience;
 use operator::manager::Manager;
 use operator::tenant_session::session::Dial;
 use operator::turns::Pace;
+use provider_hetzner::clock::Clock;
 use tenant_cp::Settings;
 use testkit::FaultPlan;
 use tokio::task::JoinHandle;
@@ -45,6 +47,8 @@ pub(crate) struct Launch {
     pub(crate) etcd_patience: Patience,
     /// How long a tenant cluster has to be Ready before an upgrade begins.
     pub(crate) upgrade_calm: Duration,
+    /// The time of clouds; none: the machine's own.
+    pub(crate) clock: Option<Arc<dyn Clock>>,
 }
 
 impl Launch {
@@ -60,6 +64,7 @@ impl Launch {
             pace: Pace::default(),
             etcd_patience: Patience::default(),
             upgrade_calm: Duration::ZERO,
+            clock: None,
         })
     }
 
@@ -102,6 +107,7 @@ impl Launch {
             pace,
             etcd_patience,
             upgrade_calm,
+            clock,
             ..
         } = self;
         let dial = dial.unwrap_or_else(|| site.dial());
@@ -110,6 +116,12 @@ impl Launch {
         let shared = shared.context("the context is shared already")?;
         shared.etcd_patience = etcd_patience;
         shared.upgrade_calm = upgrade_calm;
+        if let Some(clock) = clock {
+            let configs = shared.stores.configs.clone();
+            let (client, settings) = (shared.client.clone(), &shared.settings.providers);
+            shared.clouds = Clouds::with_clock(client, settings, configs, clock);
+            shared.providers = shared.clouds.register(shared.providers.clone());
+        }
         let context = Arc::clone(&manager.context);
         // As above.
         context.throttle.limit(500.0, 1000.0);

@@ -25,10 +25,11 @@ impl Scope {
 
     fn narrowed(&self, uri: &Uri) -> Option<Uri> {
         const ALL: &str = "/apis/covey.dev/v1alpha1/";
-        const KINDS: [&str; 6] = [
+        const KINDS: [&str; 7] = [
             "hosts",
             "machines",
             "nodepools",
+            "providerconfigs",
             "restores",
             "snapshots",
             "tenantclusters",

@@ -3,7 +3,7 @@
 //! Invariant: no message repeats a key, because what somebody pasted may be the private one.
 
 use api::Reason;
-use api::node_pool::{KernelBoot, KubeVirt, Provider};
+use api::node_pool::{Hetzner, KernelBoot, KubeVirt, Provider};
 
 use crate::problem::Problem;
 use crate::settings::providers::ProviderSettings;
@@ -39,6 +39,10 @@ pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: 
                 quantity::malformed(&memory.0),
             ));
         }
+        return;
+    }
+    if let Some(hetzner) = &provider.hetzner {
+        servers(hetzner, settings.hetzner.enabled, problems);
         return;
     }
     let Some(kubevirt) = &provider.kubevirt else {
@@ -85,6 +89,42 @@ pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: 
                 shutdown.0
             ),
         ));
+    }
+}
+
+/// Servers of the Hetzner Cloud. What there is of sizes and images only Hetzner knows.
+fn servers(hetzner: &Hetzner, is_enabled: bool, problems: &mut Vec<Problem>) {
+    const FIELD: &str = "spec.provider.hetzner";
+    if !is_enabled {
+        problems.push(Problem::new(
+            FIELD,
+            Reason::ProviderNotConfigured,
+            "this management cluster makes no machines at Hetzner: use another provider, or ask its administrator for \
+             providers.hetzner.enabled in the operator's configuration",
+        ));
+    }
+    let mut check = |name: &str, value: &str, also: &str, most: usize, example: &str| {
+        let is_inner = |c: char| c.is_ascii_alphanumeric() || also.contains(c);
+        let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+        let ends = is_end(value.chars().next()) && is_end(value.chars().last());
+        if !ends || value.len() > most || !value.chars().all(is_inner) {
+            let message =
+                format!("this is no name that could be known there: write one such as {example}");
+            let field = format!("{FIELD}.{name}");
+            problems.push(Problem::new(field, Reason::CloudNameMalformed, message));
+        }
+    };
+    check("configName", &hetzner.config_name, "-.", 253, "hetzner");
+    for (number, name) in hetzner.types.iter().enumerate() {
+        check(&format!("types[{number}]"), name, "-", 63, "cx32");
+    }
+    if let Some(image) = &hetzner.image {
+        check("image", image, "-._", 63, "98765432");
+    }
+    if hetzner.types.is_empty() {
+        let message = "no size is named: name one, such as cx32";
+        let field = format!("{FIELD}.types");
+        problems.push(Problem::new(field, Reason::CloudNameMalformed, message));
     }
 }
 

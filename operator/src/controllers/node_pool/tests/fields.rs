@@ -73,9 +73,11 @@ fn same_spec_ends_in_the_same_machines_whatever_was_before() {
         world.comes_to_rest();
         world
     };
-    // A field of the other provider is set in a pool of its own, and one of a location in a pool of the other form.
+    // A field of another provider is set in a pool of its own, and one of a location in a pool of the other form.
     let mut hosts = base.clone();
     hosts["provider"] = json!({ "static": {} });
+    let mut cloud = base.clone();
+    cloud["provider"] = json!({ "hetzner": { "configName": "h", "types": ["cx22"] } });
     let spread = |of: &Value| {
         let mut spec = of.clone();
         let provider = spec["provider"].take();
@@ -83,14 +85,17 @@ fn same_spec_ends_in_the_same_machines_whatever_was_before() {
         spec["locations"] = json!([{ "name": "north", "weight": 1, "provider": provider }]);
         json!(with_spec(&World::new(1, &json!({})), &spec).unwrap().spec)
     };
-    let (spread_one, spread_hosts, one) = (spread(&base), spread(&hosts), base);
+    let spreads = [spread(&base), spread(&hosts), spread(&cloud)];
+    let plain = [base, hosts, cloud];
     each(&schema, |path| {
-        let is_of_hosts = path.contains("provider.static");
-        let base = match (path.starts_with("locations"), is_of_hosts) {
-            (true, true) => &spread_hosts,
-            (true, false) => &spread_one,
-            (false, true) => &hosts,
-            (false, false) => &one,
+        let of = match path {
+            path if path.contains("provider.static") => 1,
+            path if path.contains("provider.hetzner") => 2,
+            _ => 0,
+        };
+        let base = match path.starts_with("locations") {
+            true => &spreads[of],
+            false => &plain[of],
         };
         let fresh = machines(&rest(base));
         assert_eq!(fresh.len(), 1);

@@ -52,6 +52,16 @@ fn the_last_tenant_cluster_gives_the_binding_to_hosts_that_machines_have_and_to_
 }
 
 #[test]
+fn machines_of_clouds_get_the_binding_too() {
+    let mut world = going();
+    world.claimed_hosts.clear();
+    world.cloud_machines = vec![("workers-x".to_owned(), "u-3".to_owned())];
+    end(&mut world);
+    assert_eq!(world.cluster.metadata.finalizers, None);
+    assert_eq!(owners(&world), ["Machine/workers-x"]);
+}
+
+#[test]
 fn crash_after_any_write_of_the_end_leaves_the_binding_to_hosts() {
     for cut in 0..4 {
         let mut world = going();

@@ -95,6 +95,7 @@ pub(super) struct World {
     pub(super) others: Vec<Arc<TenantCluster>>,
     /// Hosts of the namespace that Machines have.
     pub(super) claimed_hosts: Vec<(String, String)>,
+    pub(super) cloud_machines: Vec<(String, String)>,
     /// What quotas say against it.
     pub(super) quotas: Vec<Problem>,
     pub(super) objects: BTreeMap<Key, Value>,
@@ -186,6 +187,7 @@ impl World {
             settings: Settings::default(),
             others: Vec::new(),
             claimed_hosts: Vec::new(),
+            cloud_machines: Vec::new(),
             quotas: Vec::new(),
             objects: BTreeMap::new(),
             start: Answer::Go,
@@ -269,6 +271,7 @@ impl World {
             network: network::decide(&self.cluster, &self.others, &self.settings.network),
             others: self.others.clone(),
             claimed_hosts: self.claimed_hosts.clone(),
+            cloud_machines: self.cloud_machines.clone(),
             quotas: self.quotas.clone(),
             readable,
             user_readable,

@@ -1,0 +1,132 @@
+//! `ProviderConfig`: an account at a cloud, and where machines are made in it. Node pools of the same namespace name it.
+//!
+//! Invariant: no secret stands in it, credentials are named by their Secret; where the cloud's API is, is not in it
+//! either, because whoever could say that would be sent the credentials. Cloud, place and account never change: machines
+//! that are there are looked for where they were made.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+const ADDRESS: &str = "self.publicIPv4 || self.publicIPv6 || has(self.network)";
+const NO_ADDRESS: &str =
+    "servers would have no address: set publicIPv4 or publicIPv6, or name a network";
+const FIRST_KEY: &str = "self[0] == oldSelf[0]";
+const FIRST_KEY_STAYS: &str = "the first of sshKeys cannot change, because the project is known again by it; add others behind it, or make another ProviderConfig";
+
+/// An account at a cloud, and where machines are made in it.
+#[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[kube(
+    group = "covey.dev",
+    version = "v1alpha1",
+    kind = "ProviderConfig",
+    plural = "providerconfigs",
+    shortname = "pc",
+    category = "covey",
+    namespaced,
+    status = "ProviderConfigStatus",
+    derive = "PartialEq",
+    doc = "An account at a cloud, and where machines are made in it. Node pools of the same namespace name it.",
+    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.account) || (has(self.status) && has(self.status.account) && self.status.account == oldSelf.status.account)").message("status.account of a ProviderConfig cannot change: machines are looked for where they were made; make another ProviderConfig for another account"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Location", type_ = "string", json_path = ".spec.hetzner.location"),
+    printcolumn(name = "Account", type_ = "string", json_path = ".status.account"),
+    printcolumn(name = "Leaks", type_ = "string", json_path = ".status.conditions[?(@.type=='Leaks')].status"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1)
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("has(self.hetzner)").message("a ProviderConfig names exactly one cloud: set hetzner")
+)]
+pub struct ProviderConfigSpec {
+    /// A project of the Hetzner Cloud. Default: none; it is required while there is no other cloud.
+    /// Example: `{"tokenSecretName": "hetzner", "location": "fsn1", "sshKeys": ["covey"]}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hetzner: Option<HetznerProject>,
+}
+
+/// A project of the Hetzner Cloud.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(ADDRESS).message(NO_ADDRESS))]
+pub struct HetznerProject {
+    /// Secret of the same namespace with the field `token`: one of the project, with the permission Read & Write. The
+    /// operator can read it only in a namespace that has a TenantCluster. Required, no default. Example: `hetzner`.
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    )]
+    pub token_secret_name: String,
+
+    /// Location of all machines, by Hetzner's name. Cannot change. Required, no default. Example: `fsn1`.
+    #[schemars(length(min = 1, max = 32), regex(pattern = "^[a-z0-9-]+$"))]
+    #[x_kube(
+        validation = Rule::new("self == oldSelf").message("location cannot change: machines are there already; make another ProviderConfig, and name it in the node pools")
+    )]
+    pub location: String,
+
+    /// Names of SSH keys of the project that servers get, 1 to 16. Without any Hetzner makes a password and sends it by
+    /// mail. The first one cannot change: a token does not say whose it is, so the project is known by that key.
+    /// Required, no default. Example: `["covey"]`.
+    #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 128)), extend("x-kubernetes-list-type" = "atomic"))]
+    #[x_kube(validation = Rule::new(FIRST_KEY).message(FIRST_KEY_STAYS))]
+    pub ssh_keys: Vec<String>,
+
+    /// Name of the private network that servers are in. Default: none, nodes reach each other by their public
+    /// addresses. Example: `workers`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub network: Option<String>,
+
+    /// Names of firewalls that servers are behind, at most 5. Default: none, a public address is reached by everybody.
+    /// Example: `["closed"]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 5), inner(length(min = 1, max = 128)), extend("x-kubernetes-list-type" = "set"))]
+    pub firewalls: Vec<String>,
+
+    /// Whether servers have a public IPv4 address, which costs by itself. Default: true. Example: false.
+    #[serde(default = "yes", rename = "publicIPv4")]
+    pub public_ipv4: bool,
+
+    /// Whether servers have a public IPv6 network. Default: true. Example: false.
+    #[serde(default = "yes", rename = "publicIPv6")]
+    pub public_ipv6: bool,
+
+    /// Images by the minor version of Kubernetes (1.36) whose kubelet they hold, at most 16: the ID of a snapshot, or the name
+    /// of an image of Hetzner's. A node pool may name another. Default: none, each node pool names one.
+    /// Example: `{"1.36": "98765432"}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 16, "additionalProperties" = {"type": "string", "minLength": 1, "maxLength": 63}))]
+    pub images: BTreeMap<String, String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What the operator observed.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderConfigStatus {
+    /// Generation of the spec that this status speaks of. Absent until the first look. Example: 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// Whose the credentials are, as the cloud says it: recorded once, and credentials of another account are refused
+    /// from then on. Absent until they let the operator in. Example: `ssh-key-4711`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub account: Option<String>,
+
+    /// `Ready`: the credentials let the operator in, and what the spec names is there. `Leaks`: something of a Machine
+    /// that is gone is there still.
+    /// Example: `[{"type": "Ready", "status": "False", "reason": "CredentialsRefused", "message": "…"}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,81 @@
+//! The CEL rules and the schema of ProviderConfig, evaluated without an API server.
+//!
+//! Invariant: every rule in the schema is refused by at least one case here.
+
+#![allow(clippy::unwrap_used)] // helpers of tests, not only the tests themselves
+
+use serde_json::{Value, json};
+use support::{change, check, create, refusals, schema};
+
+mod support;
+
+const CLOUD: &str = "a ProviderConfig names exactly one cloud: set hetzner";
+const ADDRESS: &str =
+    "servers would have no address: set publicIPv4 or publicIPv6, or name a network";
+const LOCATION: &str = "location cannot change: machines are there already; make another ProviderConfig, and name it in \
+                        the node pools";
+const FIRST_KEY: &str = "the first of sshKeys cannot change, because the project is known again by it; add others behind \
+                         it, or make another ProviderConfig";
+const ACCOUNT: &str = "status.account of a ProviderConfig cannot change: machines are looked for where they were made; \
+                       make another ProviderConfig for another account";
+
+fn config(change: &Value) -> Value {
+    let mut hetzner =
+        json!({"tokenSecretName": "hetzner", "location": "fsn1", "sshKeys": ["covey"]});
+    for (key, value) in change.as_object().unwrap() {
+        hetzner[key] = value.clone();
+    }
+    with_spec(&json!({ "hetzner": hetzner }))
+}
+
+fn with_spec(spec: &Value) -> Value {
+    json!({"apiVersion": "covey.dev/v1alpha1", "kind": "ProviderConfig",
+        "metadata": {"name": "hetzner", "namespace": "team-a"}, "spec": spec})
+}
+
+fn of(account: Option<&str>) -> Value {
+    let mut config = config(&json!({}));
+    config["status"] = match account {
+        Some(account) => json!({ "account": account }),
+        None => json!({}),
+    };
+    config
+}
+
+#[test]
+fn a_wrong_provider_config_is_refused_with_one_sentence_and_every_rule_is_tested() {
+    let keys = |keys: &[&str]| config(&json!({ "sshKeys": keys }));
+    let hidden = json!({"publicIPv4": false, "publicIPv6": false});
+    check(
+        "ProviderConfig",
+        &[
+            create(with_spec(&json!({})), CLOUD),
+            create(config(&hidden), ADDRESS),
+            change(
+                config(&json!({})),
+                config(&json!({"location": "hel1"})),
+                LOCATION,
+            ),
+            change(keys(&["a", "b"]), keys(&["b", "a"]), FIRST_KEY),
+            change(of(Some("a")), of(Some("b")), ACCOUNT),
+            change(of(Some("a")), of(None), ACCOUNT),
+        ],
+    );
+}
+
+#[test]
+fn a_right_provider_config_is_let_through() {
+    let schema = schema("ProviderConfig");
+    let inside = json!({"publicIPv4": false, "publicIPv6": false, "network": "workers"});
+    let more = json!({"sshKeys": ["covey", "jane"], "images": {"1.36": "98765432"}, "firewalls": ["closed"],
+        "tokenSecretName": "other"});
+    for (old, new) in [
+        (None, config(&json!({}))),
+        (None, config(&inside)),
+        (Some(config(&json!({}))), config(&more)),
+        (Some(of(None)), of(Some("a"))),
+        (Some(of(Some("a"))), of(Some("a"))),
+    ] {
+        assert_eq!(refusals(&schema, old.as_ref(), &new), [""; 0], "{new}");
+    }
+}

@@ -1,0 +1,154 @@
+//! The providers that are clouds: each makes machines by ProviderConfigs.
+//!
+//! Invariant: which clouds this program has is decided when it is built (a feature of the crate for each); of one that
+//! it does not have it says so, and nothing else.
+
+use std::collections::BTreeSet;
+#[cfg(feature = "hetzner")]
+use std::sync::Arc;
+
+use api::ProviderConfig;
+#[cfg(feature = "hetzner")]
+use api::node_pool::ProviderKind;
+use kube::Client;
+#[cfg(feature = "hetzner")]
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::Store;
+#[cfg(feature = "hetzner")]
+use provider_hetzner::clock::{Clock, SystemClock};
+#[cfg(feature = "hetzner")]
+use provider_hetzner::leaks::{Kind, Outcome};
+#[cfg(feature = "hetzner")]
+use provider_hetzner::provider::Hetzner;
+use providers::{Checked, Error, Providers};
+use tenant_cp::settings::ProviderSettings;
+
+/// Most things that are named of what nobody has any more.
+#[cfg(feature = "hetzner")]
+const NAMED: usize = 10;
+
+/// What came of a look for what nobody has any more.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Swept {
+    /// How much there is of it.
+    pub count: usize,
+    /// The first ones, by kind and name.
+    pub named: Vec<String>,
+    /// So much that nothing is deleted.
+    pub held: bool,
+}
+
+/// The clouds.
+#[derive(Clone)]
+pub struct Clouds {
+    #[cfg(feature = "hetzner")]
+    hetzner: Arc<Hetzner>,
+}
+
+impl Clouds {
+    /// As they are configured. Nothing is asked yet.
+    #[must_use]
+    #[cfg(feature = "hetzner")]
+    pub fn new(
+        client: Client,
+        settings: &ProviderSettings,
+        configs: Store<ProviderConfig>,
+    ) -> Self {
+        Self::with_clock(client, settings, configs, Arc::new(SystemClock))
+    }
+
+    /// As they are configured: there are none.
+    #[must_use]
+    #[cfg(not(feature = "hetzner"))]
+    pub fn new(_: Client, _: &ProviderSettings, _: Store<ProviderConfig>) -> Self {
+        Self {}
+    }
+
+    /// The same, with another clock than the machine's, which tests do.
+    #[must_use]
+    #[cfg(feature = "hetzner")]
+    pub fn with_clock(
+        client: Client,
+        settings: &ProviderSettings,
+        configs: Store<ProviderConfig>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let find =
+            move |namespace: &str, name: &str| configs.get(&ObjectRef::new(name).within(namespace));
+        let settings = &settings.hetzner;
+        let (is_enabled, endpoint) = (settings.enabled, &settings.endpoint);
+        let hetzner = Hetzner::new(client, is_enabled, endpoint, clock, Arc::new(find));
+        Self {
+            hetzner: Arc::new(hetzner),
+        }
+    }
+
+    /// Adds them.
+    #[must_use]
+    pub fn register(&self, providers: Providers) -> Providers {
+        #[cfg(feature = "hetzner")]
+        let hetzner = Arc::clone(&self.hetzner);
+        #[cfg(feature = "hetzner")]
+        let providers = providers.with(ProviderKind::Hetzner, hetzner);
+        providers
+    }
+
+    /// Proves that a ProviderConfig lets us in, and that what it names is there. Its credentials are read anew.
+    ///
+    /// # Errors
+    /// Why machines could not be made.
+    pub async fn check(&self, config: &ProviderConfig) -> Result<Checked, Error> {
+        match &config.spec.hetzner {
+            #[cfg(feature = "hetzner")]
+            Some(_) => Box::pin(self.hetzner.check_config(config)).await,
+            #[cfg(not(feature = "hetzner"))]
+            Some(_) => Err(Error::NotConfigured("hetzner")),
+            None => Err(Error::NoneNamed),
+        }
+    }
+
+    /// Finds what nobody has any more by a ProviderConfig, and deletes it. `machines` reads the UIDs of all Machines.
+    ///
+    /// # Errors
+    /// When nobody knows all that there is, or a deletion was not taken.
+    pub async fn sweep(
+        &self,
+        config: &ProviderConfig,
+        machines: impl Future<Output = Result<BTreeSet<String>, Error>>,
+    ) -> Result<Swept, Error> {
+        match &config.spec.hetzner {
+            #[cfg(feature = "hetzner")]
+            Some(_) => Ok(swept(
+                &Box::pin(self.hetzner.sweep(config, machines)).await?,
+            )),
+            #[cfg(not(feature = "hetzner"))]
+            Some(_) => machines.await.map(|_| Swept::default()),
+            None => Ok(Swept::default()),
+        }
+    }
+
+    /// Lets go of the credentials of a ProviderConfig that is gone.
+    pub fn forget(&self, namespace: &str, name: &str) {
+        #[cfg(feature = "hetzner")]
+        self.hetzner.forget(namespace, name);
+        #[cfg(not(feature = "hetzner"))]
+        let _ = (namespace, name);
+    }
+}
+
+#[cfg(feature = "hetzner")]
+fn swept(outcome: &Outcome) -> Swept {
+    let named = outcome.leaks.iter().take(NAMED).map(|leak| {
+        let kind = match leak.kind {
+            Kind::Server => "server",
+            Kind::Address => "primary IP",
+            Kind::Volume => "volume",
+        };
+        format!("{kind} {} ({})", leak.name, leak.id)
+    });
+    Swept {
+        count: outcome.leaks.len(),
+        named: named.collect(),
+        held: outcome.held,
+    }
+}

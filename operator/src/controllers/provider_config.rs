@@ -1,0 +1,149 @@
+//! Reconciles ProviderConfigs: the cloud is asked whether it lets us in → the sweep → plan → one write.
+//!
+//! Invariant: nothing of the credentials is in a status, an Event or a log; what nobody has any more is looked for only
+//! where the cloud let us in and the account is the one that was recorded; where nothing changed nothing is written.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{Machine, ProviderConfig};
+use jiff::Timestamp;
+use kit::events::Notice;
+use kit::lease::NotLeader;
+use kit::panics::Panicked;
+use kit_client::errors::{Class, Classify};
+use kube::api::{ListParams, PartialObjectMeta};
+use kube::runtime::controller::Action as Requeue;
+use kube::{Api, Client, Resource as _, ResourceExt};
+
+pub mod plan;
+
+use self::plan::{Observed, plan};
+use crate::clouds::Swept;
+use crate::context::Context;
+use crate::{state, status};
+
+/// Machines of one page.
+const PAGE: u32 = 500;
+
+/// Why a reconcile failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another replica leads.
+    #[error("ProviderConfigs are another replica's work now")]
+    Fence(#[source] NotLeader),
+    /// The API refused the status, or did not answer.
+    #[error("write the status of the ProviderConfig")]
+    Write(#[source] kit_client::write::Error),
+    /// It panicked.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Panicked(panicked) => panicked.class(),
+            // Whoever leads now does it.
+            Self::Fence(_) => Class::Transient,
+            Self::Write(source) => source.class(),
+        }
+    }
+}
+
+/// One reconcile, from the top.
+///
+/// # Errors
+/// See [`Error`]; its class decides when to try again.
+pub async fn reconcile(config: Arc<ProviderConfig>, ctx: Arc<Context>) -> Result<Requeue, Error> {
+    let (key, state) = (state::key_of(&*config), &ctx.config_state);
+    let work = step(&ctx, &config);
+    let again = state.measure(&ctx.progress, &key, work).await?;
+    Ok(state.succeeded(&key, again))
+}
+
+async fn step(ctx: &Context, config: &ProviderConfig) -> Result<Option<Duration>, Error> {
+    if config.metadata.deletion_timestamp.is_some() {
+        return Ok(None);
+    }
+    // Before the Secret is read, so that no change of it is missed.
+    ctx.credentials.ensure(config);
+    let checked = ctx.clouds.check(config).await;
+    let swept = match &checked {
+        Ok(checked) if plan::may_sweep(config, checked) => sweep(ctx, config).await?,
+        _ => None,
+    };
+    let observed = Observed {
+        checked: &checked,
+        swept: swept.as_ref(),
+    };
+    let plan = plan(config, &observed, Timestamp::now());
+    if config.status.as_ref() != Some(&plan.status) {
+        ctx.leadership.ensure().map_err(Error::Fence)?;
+        let written = status::write_status(&ctx.client, config, &plan.status).await;
+        written.map_err(Error::Write)?;
+        if let Some((reason, message)) = plan.event {
+            let notice = Notice::warning(reason, message);
+            let regarding = config.object_ref(&());
+            ctx.config_state.events.publish(&regarding, &notice).await;
+        }
+    }
+    Ok(Some(plan.again))
+}
+
+/// None where nobody knows what is left.
+async fn sweep(ctx: &Context, config: &ProviderConfig) -> Result<Option<Swept>, Error> {
+    // What is deleted in a cloud is a write, too.
+    ctx.leadership.ensure().map_err(Error::Fence)?;
+    match ctx.clouds.sweep(config, machines(&ctx.client)).await {
+        Ok(swept) => Ok(Some(swept)),
+        Err(error) => {
+            tracing::warn!(
+                config.name = config.name_any(),
+                config.namespace = config.namespace().unwrap_or_default(),
+                error = kit_client::errors::chain(&error),
+                "could not look for what is left of Machines that are gone"
+            );
+            Ok(None)
+        }
+    }
+}
+
+/// UIDs of all Machines of the management cluster, read live: what a store does not show yet is nobody's leak.
+async fn machines(client: &Client) -> Result<BTreeSet<String>, providers::Error> {
+    let all = Api::<PartialObjectMeta<Machine>>::all(client.clone());
+    let mut params = ListParams::default().limit(PAGE);
+    let mut uids = BTreeSet::new();
+    loop {
+        let page = all.list_metadata(&params).await;
+        let page = page.map_err(|source| providers::Error::Request {
+            verb: "list",
+            object: "Machines".to_owned(),
+            source: Box::new(source),
+        })?;
+        uids.extend(
+            page.items
+                .iter()
+                .filter_map(|machine| machine.metadata.uid.clone()),
+        );
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => return Ok(uids),
+        }
+    }
+}
+
+/// When to try again after a failure: the class decides.
+pub fn error_policy(config: Arc<ProviderConfig>, error: &Error, ctx: Arc<Context>) -> Requeue {
+    let class = error.class();
+    let key = state::key_of(&*config);
+    tracing::warn!(
+        config.name = config.name_any(),
+        config.namespace = config.namespace().unwrap_or_default(),
+        error.class = class.label(),
+        error = kit_client::errors::chain(error),
+        "reconcile of ProviderConfig {key} failed"
+    );
+    Requeue::requeue(ctx.config_state.retry(&key, class))
+}

@@ -1,0 +1,282 @@
+//! What the status of a ProviderConfig says, and when it is looked at again. No I/O, no clock, no chance.
+//!
+//! Invariant: the account is recorded once and never taken off; what nobody knows does not change what was said of leaks;
+//! the words of one failure stay, whatever the cloud adds to them each time.
+
+use std::time::Duration;
+
+use api::{
+    ConditionStatus, ConditionType, ProviderConfig, ProviderConfigStatus, Reason, set_condition,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use providers::{Checked, Error, FaultKind, Refused};
+
+use crate::clouds::Swept;
+
+/// How soon one that is Ready is looked at again: what ends meanwhile Machines tell, what leaks costs until then.
+const READY: Duration = Duration::from_mins(10);
+/// How soon one that a person has to mend is: a change of its Secret or its spec wakes it before.
+const REFUSED: Duration = Duration::from_mins(5);
+/// How soon one of which nobody knows is.
+const UNKNOWN: Duration = Duration::from_secs(30);
+
+/// What was seen.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    /// What the cloud said.
+    pub checked: &'a Result<Checked, Error>,
+    /// What nobody has any more; none where nobody looked, or it is not known.
+    pub swept: Option<&'a Swept>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The status.
+    pub status: ProviderConfigStatus,
+    /// What is told in an Event, once.
+    pub event: Option<(Reason, String)>,
+    /// When to look again.
+    pub again: Duration,
+}
+
+/// Whether what nobody has any more may be looked for: whose the project is was recorded, and it is that one.
+#[must_use]
+pub fn may_sweep(config: &ProviderConfig, checked: &Checked) -> bool {
+    let recorded = config.status.as_ref().and_then(|s| s.account.as_ref());
+    recorded.is_some() && recorded == checked.account.as_ref()
+}
+
+/// The status that follows, and the next look.
+#[must_use]
+pub fn plan(config: &ProviderConfig, observed: &Observed<'_>, now: Timestamp) -> Plan {
+    let mut status = config.status.clone().unwrap_or_default();
+    let generation = config.metadata.generation;
+    if let Ok(Checked {
+        account: Some(account),
+    }) = observed.checked
+    {
+        status.account.get_or_insert_with(|| account.clone());
+    }
+    let (value, reason, message, again) = ready(observed.checked);
+    let mut event = None;
+    let before = status.conditions.iter().find(|c| {
+        c.type_ == ConditionType::Ready.as_str() && c.status == value.as_str() && c.reason == reason
+    });
+    let message = match before {
+        // Only what somebody has to change is worth a write for its words alone.
+        Some(before) if value == ConditionStatus::Unknown => before.message.clone(),
+        None if value == ConditionStatus::False => {
+            event = Some((reason, message.clone()));
+            message
+        }
+        _ => message,
+    };
+    status.observed_generation = generation;
+    let mut set = |type_, value: ConditionStatus, reason: Reason, message: &str| {
+        let list = &mut status.conditions;
+        set_condition(list, type_, value, reason, message, generation, Time(now));
+    };
+    set(ConditionType::Ready, value, reason, &message);
+    if let Some(swept) = observed.swept {
+        let (value, reason, message) = leaks(swept);
+        set(ConditionType::Leaks, value, reason, &message);
+    }
+    Plan {
+        status,
+        event,
+        again,
+    }
+}
+
+fn ready(checked: &Result<Checked, Error>) -> (ConditionStatus, Reason, String, Duration) {
+    let error = match checked {
+        Ok(_) => {
+            return (
+                ConditionStatus::True,
+                Reason::ProviderChecked,
+                String::new(),
+                READY,
+            );
+        }
+        Err(error) => error,
+    };
+    let message = match error {
+        // What the cloud calls the request differs each time.
+        Error::Refused(refused) => Refused {
+            request: None,
+            ..(**refused).clone()
+        }
+        .to_string(),
+        error => kit_client::errors::chain(error),
+    };
+    match error.fault() {
+        FaultKind::Throttled { .. }
+        | FaultKind::Unavailable
+        | FaultKind::NotFound
+        | FaultKind::Conflict => (ConditionStatus::Unknown, error.reason(), message, UNKNOWN),
+        FaultKind::Auth
+        | FaultKind::Taken
+        | FaultKind::Gone
+        | FaultKind::Terminal
+        | FaultKind::Capacity { .. }
+        | FaultKind::Quota { .. } => (ConditionStatus::False, error.reason(), message, REFUSED),
+    }
+}
+
+fn leaks(swept: &Swept) -> (ConditionStatus, Reason, String) {
+    if swept.count == 0 {
+        let (value, reason) = (ConditionStatus::False, Reason::NothingLeaked);
+        return (value, reason, String::new());
+    }
+    let named = swept.named.join(", ");
+    let more = match swept.count.saturating_sub(swept.named.len()) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match swept.held {
+        true => (
+            ConditionStatus::True,
+            Reason::LeaksHeld,
+            format!(
+                "{} things of Machines that are not there, so many that nothing of it is deleted: {named}{more}",
+                swept.count
+            ),
+        ),
+        false => (
+            ConditionStatus::True,
+            Reason::LeaksFound,
+            format!("of Machines that are not there: {named}{more}"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn now() -> Timestamp {
+        "2026-11-21T12:00:00Z".parse().unwrap()
+    }
+
+    fn config(status: &Value) -> ProviderConfig {
+        serde_json::from_value(json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "ProviderConfig",
+            "metadata": { "name": "h", "namespace": "team-a", "generation": 2 },
+            "spec": { "hetzner": { "tokenSecretName": "t", "location": "fsn1", "sshKeys": ["covey"] } },
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn refused(kind: FaultKind, request: &str) -> Result<Checked, Error> {
+        let refused = Refused {
+            provider: "hetzner",
+            verb: "read",
+            object: "SSH key covey".to_owned(),
+            kind,
+            code: "unauthorized".to_owned(),
+            message: "unable to authenticate".to_owned(),
+            request: Some(request.to_owned()),
+            mend: Some("put a new one into the Secret".to_owned()),
+        };
+        Err(refused.into())
+    }
+
+    fn of(account: &str) -> Result<Checked, Error> {
+        Ok(Checked {
+            account: Some(account.to_owned()),
+        })
+    }
+
+    fn planned(config: &ProviderConfig, checked: &Result<Checked, Error>) -> Plan {
+        let observed = Observed {
+            checked,
+            swept: None,
+        };
+        plan(config, &observed, now())
+    }
+
+    fn said(status: &ProviderConfigStatus, type_: &str) -> (String, String, String) {
+        let found = status.conditions.iter().find(|c| c.type_ == type_);
+        let found = found.unwrap();
+        (
+            found.status.clone(),
+            found.reason.clone(),
+            found.message.clone(),
+        )
+    }
+
+    #[test]
+    fn account_is_recorded_once_and_what_was_said_is_not_written_again() {
+        let first = planned(&config(&json!({})), &of("ssh-key-1"));
+        assert_eq!(first.status.account.as_deref(), Some("ssh-key-1"));
+        assert_eq!(said(&first.status, "Ready").0, "True");
+        assert_eq!(first.status.observed_generation, Some(2));
+        let seen = config(&json!(first.status));
+        let again = planned(&seen, &of("ssh-key-1"));
+        assert_eq!(again.status, first.status);
+        // The client refuses another account; should it not, what was recorded stays.
+        let other = planned(&seen, &of("ssh-key-2"));
+        assert_eq!(other.status.account.as_deref(), Some("ssh-key-1"));
+        assert!(!may_sweep(&seen, &of("ssh-key-2").unwrap()));
+        assert!(may_sweep(&seen, &of("ssh-key-1").unwrap()));
+        assert!(!may_sweep(&config(&json!({})), &of("ssh-key-1").unwrap()));
+    }
+
+    #[test]
+    fn refusal_names_code_and_what_to_change_once_and_keeps_the_account() {
+        let before = config(&json!({ "account": "ssh-key-1" }));
+        let first = planned(&before, &refused(FaultKind::Auth, "r-1"));
+        let (value, reason, message) = said(&first.status, "Ready");
+        assert_eq!(
+            (value.as_str(), reason.as_str()),
+            ("False", "CredentialsRefused")
+        );
+        assert!(message.contains("unauthorized") && message.contains("put a new one"));
+        assert!(!message.contains("r-1"), "{message}");
+        assert_eq!(first.status.account.as_deref(), Some("ssh-key-1"));
+        assert!(first.event.is_some());
+        let again = planned(
+            &config(&json!(first.status)),
+            &refused(FaultKind::Auth, "r-2"),
+        );
+        assert_eq!(again.status, first.status);
+        assert!(again.event.is_none(), "it was told");
+    }
+
+    #[test]
+    fn nobody_knows_is_unknown_and_costs_no_write_for_other_words() {
+        let first = planned(&config(&json!({})), &refused(FaultKind::Unavailable, "r"));
+        assert_eq!(said(&first.status, "Ready").0, "Unknown");
+        assert!(first.event.is_none());
+        let mut other = refused(FaultKind::Unavailable, "r");
+        if let Err(Error::Refused(refused)) = &mut other {
+            refused.message = "no route".to_owned();
+        }
+        let again = planned(&config(&json!(first.status)), &other);
+        assert_eq!(again.status, first.status);
+    }
+
+    #[test]
+    fn leaks_are_told_and_stay_said_while_nobody_knows() {
+        let checked = of("ssh-key-1");
+        let swept = Swept {
+            count: 12,
+            named: vec!["server a (1)".to_owned()],
+            held: true,
+        };
+        let observed = Observed {
+            checked: &checked,
+            swept: Some(&swept),
+        };
+        let held = plan(&config(&json!({})), &observed, now());
+        let (value, reason, message) = said(&held.status, "Leaks");
+        assert_eq!((value.as_str(), reason.as_str()), ("True", "LeaksHeld"));
+        assert!(message.contains("server a (1) and 11 more"), "{message}");
+        let unknown = planned(&config(&json!(held.status)), &checked);
+        assert_eq!(unknown.status, held.status);
+    }
+}
