@@ -116,6 +116,7 @@ fn the_first_columns_answer_the_first_question() {
             "Usable Reason Bucket Endpoint Age",
             "Cluster Ready Verified Revision Bytes Taken Age",
             "Cluster Possible Restored Reason Revision Time Age",
+            "Progressing Reason Degraded Age",
         ]
     );
 }

@@ -16,6 +16,7 @@
 //! | [`tenant_session`] | the only way to a tenant's API |
 //! | [`host_sessions`] | what is done on machines that are reached by SSH |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
+//! | [`fleet`] | in which order, and when, tenant clusters follow another operator |
 //! | [`etcd_replacement`], [`etcd_space`], [`etcd_disks`] | a member of etcd that lost its data; a database that is full; a slow disk |
 //! | [`etcd_events`] | whether Events are kept in an etcd of their own |
 //! | [`upgrades`] | what speaks against an upgrade of a tenant cluster |
@@ -43,6 +44,7 @@ pub mod etcd_disks;
 pub mod etcd_events;
 pub mod etcd_replacement;
 pub mod etcd_space;
+pub mod fleet;
 pub mod hibernation;
 pub mod host_sessions;
 pub mod kubevirt_release;

@@ -56,6 +56,7 @@ pub fn cluster() -> Vec<Rule> {
             &["covey.dev"],
             &[
                 "backuptargets",
+                "fleetpolicies",
                 "machineaddresses",
                 "restores",
                 "snapshots",
@@ -72,6 +73,7 @@ pub fn cluster() -> Vec<Rule> {
             &["covey.dev"],
             &[
                 "backuptargets/status",
+                "fleetpolicies/status",
                 "hosts/status",
                 "machines/status",
                 "nodepools/status",

@@ -57,7 +57,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let synced = Synced::default();
     synced.gate(
         &port,
-        "TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots and Restores",
+        "TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots, Restores and FleetPolicies",
     );
     let (context, watched) = (Arc::clone(&manager.context), leadership.clone());
     port.state("operator", move || {
@@ -88,6 +88,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             "backupTargets": context.stores.targets.len(),
             "snapshots": context.stores.snapshots.len(),
             "restores": context.stores.restores.len(),
+            "fleetPolicies": context.stores.policies.len(),
             "virtualMachinesWatched": context.vms.len(),
             "room": { "nodes": nodes, "pods": pods },
             "orphanedNamespaces": context.orphans.state(),

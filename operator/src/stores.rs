@@ -1,5 +1,5 @@
 //! Stores of our kinds: all TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets,
-//! Snapshots and Restores as last seen, and questions to them.
+//! Snapshots, Restores and FleetPolicies as last seen, and questions to them.
 //!
 //! Invariant: what is decided on an answer from here can be decided anew; what cannot be undone is read
 //! live. Who begins to lead decides nothing before everything was listed anew: until then a store may
@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::{
-    BackupTarget, Host, Machine, MachineAddresses, NodePool, Restore, Snapshot, TenantCluster,
-    TenantQuota,
+    BackupTarget, FleetPolicy, Host, Machine, MachineAddresses, NodePool, Restore, Snapshot,
+    TenantCluster, TenantQuota,
 };
 use kit::store::Relist;
 use kube::ResourceExt;
@@ -40,6 +40,8 @@ pub struct Stores {
     pub snapshots: Store<Snapshot>,
     /// All Restores, as last seen.
     pub restores: Store<Restore>,
+    /// All FleetPolicies, as last seen.
+    pub policies: Store<FleetPolicy>,
     relists: Relists,
 }
 
@@ -63,6 +65,8 @@ pub struct Writers {
     pub snapshots: Writer<Snapshot>,
     /// Of Restores.
     pub restores: Writer<Restore>,
+    /// Of FleetPolicies.
+    pub policies: Writer<FleetPolicy>,
     /// Who asks each of them for a new list.
     pub relists: Relists,
 }
@@ -88,6 +92,8 @@ pub struct Relists {
     pub snapshots: Relist,
     /// Of Restores.
     pub restores: Relist,
+    /// Of FleetPolicies.
+    pub policies: Relist,
 }
 
 impl Stores {
@@ -103,6 +109,7 @@ impl Stores {
         let (targets, write_targets) = reflector::store();
         let (snapshots, write_snapshots) = reflector::store();
         let (restores, write_restores) = reflector::store();
+        let (policies, write_policies) = reflector::store();
         let relists = Relists::default();
         let writers = Writers {
             clusters: write_clusters,
@@ -114,6 +121,7 @@ impl Stores {
             targets: write_targets,
             snapshots: write_snapshots,
             restores: write_restores,
+            policies: write_policies,
             relists: relists.clone(),
         };
         let stores = Self {
@@ -126,6 +134,7 @@ impl Stores {
             targets,
             snapshots,
             restores,
+            policies,
             relists,
         };
         (stores, writers)
@@ -144,7 +153,8 @@ impl Stores {
         self.hosts.wait_until_ready().await?;
         self.targets.wait_until_ready().await?;
         self.snapshots.wait_until_ready().await?;
-        self.restores.wait_until_ready().await
+        self.restores.wait_until_ready().await?;
+        self.policies.wait_until_ready().await
     }
 
     /// Lists everything anew, and waits for it.
@@ -159,13 +169,15 @@ impl Stores {
             targets,
             snapshots,
             restores,
+            policies,
         } = &self.relists;
         let (clusters, pools, machines) = (clusters.now(), pools.now(), machines.now());
         let (addresses, quotas, hosts) = (addresses.now(), quotas.now(), hosts.now());
         let (targets, snapshots) = (targets.now(), snapshots.now());
-        let restores = restores.now();
+        let (restores, policies) = (restores.now(), policies.now());
         futures::join!(
-            clusters, pools, machines, addresses, quotas, hosts, targets, snapshots, restores
+            clusters, pools, machines, addresses, quotas, hosts, targets, snapshots, restores,
+            policies
         );
     }
 
@@ -205,6 +217,13 @@ impl Stores {
             named.collect::<Vec<_>>()
         };
         all.flat_map(of).collect()
+    }
+
+    /// The FleetPolicy that is followed: the oldest one.
+    #[must_use]
+    pub fn policy(&self) -> Option<Arc<FleetPolicy>> {
+        let all = self.policies.state().into_iter();
+        all.min_by_key(|policy| (policy.creation_timestamp(), policy.name_any()))
     }
 
     /// UIDs of all TenantClusters.

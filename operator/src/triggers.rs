@@ -1,5 +1,5 @@
 //! Triggers: what makes TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots,
-//! Restores and tenant namespaces be reconciled again.
+//! Restores, FleetPolicies and tenant namespaces be reconciled again.
 //!
 //! Invariant: a change of a TenantCluster triggers its pools and Machines only when it is one that they
 //! read, so the status of a busy control plane costs them nothing.
@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use api::tenant_cluster::UpgradePhase;
 use api::{
-    BackupTarget, Host, Machine, MachineAddresses, NodePool, Reason, Restore, Snapshot,
-    TenantCluster, TenantClusterStatus, TenantQuota, names,
+    BackupTarget, FleetPolicy, Host, Machine, MachineAddresses, NodePool, Reason, Restore,
+    Snapshot, TenantCluster, TenantClusterStatus, TenantQuota, names,
 };
 use ipnet::IpNet;
 use kube::ResourceExt;
@@ -45,6 +45,8 @@ pub struct Triggers {
     pub snapshots: UnboundedSender<ObjectRef<Snapshot>>,
     /// Restores.
     pub restores: UnboundedSender<ObjectRef<Restore>>,
+    /// FleetPolicies of which something changed, or any TenantCluster; throttled.
+    pub policies: UnboundedSender<ObjectRef<FleetPolicy>>,
     /// TenantClusters whose backup is to be cared for; throttled.
     pub backups: UnboundedSender<ObjectRef<TenantCluster>>,
     /// Tenant namespaces, of themselves or because their TenantCluster is gone.
@@ -77,6 +79,8 @@ pub struct Triggered {
     pub snapshots: UnboundedReceiver<ObjectRef<Snapshot>>,
     /// Restores.
     pub restores: UnboundedReceiver<ObjectRef<Restore>>,
+    /// FleetPolicies, to be throttled.
+    pub policies: UnboundedReceiver<ObjectRef<FleetPolicy>>,
     /// TenantClusters whose backup is to be cared for, to be throttled.
     pub backups: UnboundedReceiver<ObjectRef<TenantCluster>>,
     /// Tenant namespaces.
@@ -96,6 +100,7 @@ impl Triggers {
         let (targets, triggered_targets) = mpsc::unbounded_channel();
         let (snapshots, triggered_snapshots) = mpsc::unbounded_channel();
         let (restores, triggered_restores) = mpsc::unbounded_channel();
+        let (policies, triggered_policies) = mpsc::unbounded_channel();
         let (backups, triggered_backups) = mpsc::unbounded_channel();
         let (namespaces, triggered_namespaces) = mpsc::unbounded_channel();
         let triggers = Self {
@@ -108,6 +113,7 @@ impl Triggers {
             targets,
             snapshots,
             restores,
+            policies,
             backups,
             namespaces,
             seen: Mutex::default(),
@@ -124,6 +130,7 @@ impl Triggers {
             targets: triggered_targets,
             snapshots: triggered_snapshots,
             restores: triggered_restores,
+            policies: triggered_policies,
             backups: triggered_backups,
             namespaces: triggered_namespaces,
         };
@@ -156,6 +163,14 @@ impl Triggers {
         }
         for restore in stores.restores.state() {
             let _ = self.restores.send(ObjectRef::from_obj(&*restore));
+        }
+        self.all_policies(stores);
+    }
+
+    /// All FleetPolicies: how far tenant clusters are changed, or which of the policies is followed.
+    pub fn all_policies(&self, stores: &Stores) {
+        for policy in stores.policies.state() {
+            let _ = self.policies.send(ObjectRef::from_obj(&*policy));
         }
     }
 

@@ -30,6 +30,7 @@ mod etcd_survivor;
 mod etcd_volume_loss;
 mod faults;
 mod features;
+mod fleet;
 mod hibernation;
 mod hostile;
 mod hosts;
