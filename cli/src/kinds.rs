@@ -2,7 +2,10 @@
 //!
 //! Invariant: a name of kubectl (`tc`, `nodepools`) names the same kind here.
 
-use api::{BackupTarget, Host, Machine, NodePool, Restore, Snapshot, TenantCluster, TenantQuota};
+use api::{
+    BackupTarget, FleetPolicy, Host, Machine, NodePool, Restore, Snapshot, TenantCluster,
+    TenantQuota,
+};
 use clap::ValueEnum;
 use kube::core::ApiResource;
 
@@ -30,6 +33,9 @@ pub(crate) enum Kind {
     /// Backup targets
     #[value(aliases = ["backuptarget", "target", "targets"])]
     Backuptargets,
+    /// Fleet policies
+    #[value(aliases = ["fleetpolicy", "fp"])]
+    Fleetpolicies,
     /// Quotas of tenants
     #[value(aliases = ["quota", "tenantquota", "tenantquotas"])]
     Quotas,
@@ -46,13 +52,17 @@ impl Kind {
             Self::Snapshots => ApiResource::erase::<Snapshot>(&()),
             Self::Restores => ApiResource::erase::<Restore>(&()),
             Self::Backuptargets => ApiResource::erase::<BackupTarget>(&()),
+            Self::Fleetpolicies => ApiResource::erase::<FleetPolicy>(&()),
             Self::Quotas => ApiResource::erase::<TenantQuota>(&()),
         }
     }
 
     /// Whether its objects are in namespaces.
     pub(crate) fn is_namespaced(self) -> bool {
-        !matches!(self, Self::Backuptargets | Self::Quotas)
+        !matches!(
+            self,
+            Self::Backuptargets | Self::Fleetpolicies | Self::Quotas
+        )
     }
 }
 

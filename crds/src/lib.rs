@@ -9,6 +9,8 @@ pub mod activator;
 pub mod backup_target;
 pub mod condition;
 pub mod duration;
+#[allow(unreachable_pub)] // as below
+pub mod fleet_policy;
 pub mod foreign;
 #[allow(unreachable_pub)] // as below
 pub mod host;
@@ -38,6 +40,7 @@ pub mod tenant_quota;
 pub use backup_target::{BackupTarget, BackupTargetSpec, BackupTargetStatus};
 pub use condition::{ConditionStatus, ConditionType, remove_condition, set_condition};
 pub use duration::Duration;
+pub use fleet_policy::{FleetPolicy, FleetPolicySpec, FleetPolicyStatus};
 pub use host::{Host, HostSpec, HostStatus};
 pub use int_or_percent::IntOrPercent;
 pub use machine::{Machine, MachineSpec, MachineStatus};
@@ -79,6 +82,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         Snapshot::crd(),
         Restore::crd(),
         ProviderConfig::crd(),
+        FleetPolicy::crd(),
     ]
     .map(without_nullable)
     .to_vec()

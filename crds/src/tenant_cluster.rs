@@ -50,7 +50,7 @@ pub use scheduling::{Scheduling, Spread};
 pub use service_accounts::ServiceAccounts;
 pub use status::{
     AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdReplacement,
-    EtcdStatus, NetworkStatus, RolledOut, RolloutStatus, TenantClusterStatus,
+    EtcdStatus, NetworkStatus, RolledOut, RolloutBegun, RolloutStatus, TenantClusterStatus,
 };
 pub use upgrade::{
     Upgrade, UpgradeFailure, UpgradeFailurePolicy, UpgradeFailureReason, UpgradeFinding,

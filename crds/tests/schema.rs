@@ -117,6 +117,7 @@ fn the_first_columns_answer_the_first_question() {
             "Cluster Ready Verified Revision Bytes Taken Age",
             "Cluster Possible Restored Reason Revision Time Age",
             "Ready Reason Location Account Leaks Age",
+            "Progressing Reason Degraded Age",
         ]
     );
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use api::machine_addresses::{PublishedAddresses, RemoteMachine};
 use api::tenant_cluster::NetworkStatus;
 use api::{ConditionStatus, ConditionType, Machine, NodePool, Reason, TenantCluster, TenantQuota};
+use jiff::Timestamp;
 use kit::lease::Leadership;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
@@ -27,6 +28,8 @@ use crate::clouds::Clouds;
 use crate::creations::Creations;
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_space::looks::EtcdLooks;
+use crate::fleet::plan as fleet;
+use crate::fleet::tenant::Tenant;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::KubeVirtRelease;
 use crate::orphans::Orphans;
@@ -94,6 +97,8 @@ pub struct Context {
     pub snapshot_state: ControllerState,
     /// What is kept about Restores.
     pub restore_state: ControllerState,
+    /// What is kept about FleetPolicies.
+    pub policy_state: ControllerState,
     /// What is known of backups.
     pub backups: Backups,
     /// What is done on their machines.
@@ -289,6 +294,22 @@ impl Context {
 
     fn grants(&self) -> MutexGuard<'_, Grants> {
         self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decides anew who of the fleet may begin, and gives what is decided.
+    pub fn renew_gate(&self, now: Timestamp) -> fleet::Plan {
+        let clusters = self.stores.clusters.state();
+        let tenants: Vec<_> = clusters.iter().map(|cluster| Tenant::of(cluster)).collect();
+        let policy = self.stores.policy();
+        let plan = fleet::plan(&fleet::Observed {
+            policy: policy.as_deref(),
+            tenants: &tenants,
+            running: &self.rollout_queue.fleet_running(),
+            templates: &self.templates,
+            now,
+        });
+        self.rollout_queue.gate(plan.gate.clone());
+        plan
     }
 
     /// Triggers whoever may start now.

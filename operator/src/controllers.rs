@@ -11,6 +11,7 @@
 //! | [`tenant_backup`] | backups of TenantClusters' etcd |
 //! | [`snapshot`] | Snapshots: that one is taken and kept, and what it is |
 //! | [`restore`] | Restores: whether a moment can be had |
+//! | [`fleet_policy`] | FleetPolicies: who may follow another operator now |
 //! | [`tenant_namespace`] | tenant namespaces whose TenantCluster is gone |
 //!
 //! Invariant: kinds do not know each other; what one must know of another it reads from the API or the
@@ -21,12 +22,13 @@ use std::time::Duration;
 
 use api::condition::is_true;
 use api::{
-    BackupTarget, ConditionType, Host, Machine, NodePool, ProviderConfig, Restore, Snapshot,
-    TenantCluster, TenantQuota, names,
+    BackupTarget, ConditionType, FleetPolicy, Host, Machine, NodePool, ProviderConfig, Restore,
+    Snapshot, TenantCluster, TenantQuota, names,
 };
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
 use ipnet::IpNet;
+use jiff::Timestamp;
 use kit::shutdown::Shutdown;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{Controller, controller, watcher};
@@ -50,6 +52,7 @@ use crate::watches;
 pub mod backup_target;
 #[cfg(test)]
 mod fields;
+pub mod fleet_policy;
 pub mod host;
 pub mod machine;
 pub mod node_pool;
@@ -96,6 +99,7 @@ pub async fn run(
         snapshots,
         restores,
         configs,
+        policies,
         backups,
         namespaces,
     } = triggered;
@@ -103,6 +107,8 @@ pub async fn run(
     let at_rest = clusters_now.iter().filter(|cluster| is_at_rest(cluster));
     let at_rest = at_rest.map(|cluster| state::key_of(&**cluster));
     context.throttle.begin_first_looks(at_rest);
+    // Before anybody asks for a turn.
+    context.renew_gate(Timestamp::now());
     // The receivers are in this very function.
     context.triggers.all(&context.stores);
     let clusters = tenant_clusters(context, clusters, concurrency, shutdown);
@@ -116,9 +122,10 @@ pub async fn run(
     let snapshots = all_snapshots(context, snapshots, shutdown);
     let restores = all_restores(context, restores, shutdown);
     let configs = provider_configs(context, configs, shutdown);
+    let policies = fleet_policies(context, policies, shutdown);
     futures::join!(
         clusters, pools, machines, quotas, hosts, targets, backups, snapshots, restores, configs,
-        namespaces
+        policies, namespaces
     );
 }
 
@@ -372,6 +379,25 @@ fn all_restores(
         .run(
             restore::reconcile,
             restore::error_policy,
+            Arc::clone(context),
+        )
+        .for_each(|_| std::future::ready(()))
+}
+
+fn fleet_policies(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<FleetPolicy>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let streams = [throttle(stream(triggered), fleet_policy::PERIOD).boxed()];
+    let policies = context.stores.policies.clone();
+    Controller::for_stream(futures::stream::pending(), policies)
+        .with_config(controller::Config::default().concurrency(1))
+        .reconcile_on(due(context, streams, |context| &context.policy_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            fleet_policy::reconcile,
+            fleet_policy::error_policy,
             Arc::clone(context),
         )
         .for_each(|_| std::future::ready(()))

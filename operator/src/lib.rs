@@ -17,6 +17,7 @@
 //! | [`host_sessions`] | what is done on machines that are reached by SSH |
 //! | [`clouds`] | the providers that make machines by ProviderConfigs |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
+//! | [`fleet`] | in which order, and when, tenant clusters follow another operator |
 //! | [`etcd_replacement`], [`etcd_space`], [`etcd_disks`] | a member of etcd that lost its data; a database that is full; a slow disk |
 //! | [`etcd_events`] | whether Events are kept in an etcd of their own |
 //! | [`upgrades`] | what speaks against an upgrade of a tenant cluster |
@@ -45,6 +46,7 @@ pub mod etcd_disks;
 pub mod etcd_events;
 pub mod etcd_replacement;
 pub mod etcd_space;
+pub mod fleet;
 pub mod hibernation;
 pub mod host_sessions;
 pub mod kubevirt_release;

@@ -9,9 +9,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use api::node_pool::ProviderKind;
 use api::{
-    BackupTarget, Host, Machine, MachineAddresses, NodePool, ProviderConfig, Restore, Snapshot,
-    TenantCluster, TenantQuota,
+    BackupTarget, FleetPolicy, Host, Machine, MachineAddresses, NodePool, ProviderConfig, Restore,
+    Snapshot, TenantCluster, TenantQuota,
 };
+use jiff::Timestamp;
 use kit::admin::{Admin, Progress};
 use kit::events::Publisher;
 use kit::lease::Leadership;
@@ -176,6 +177,10 @@ impl Manager {
                 events("covey.dev/restore"),
                 metrics.controller("restore"),
             ),
+            policy_state: ControllerState::new(
+                events("covey.dev/fleet-policy"),
+                metrics.controller("fleet_policy"),
+            ),
             backups: Backups::default(),
             namespace_state: ControllerState::new(
                 events("covey.dev/tenant-namespace"),
@@ -276,13 +281,17 @@ impl Manager {
             let configs = store::run(client(), configs, relist, |config, there| {
                 on_config(&context, config, there);
             });
+            let (policies, relist) = (writers.policies, relists.policies);
+            let policies = store::run(client(), policies, relist, |policy, there| {
+                on_policy(&context, policy, there);
+            });
             let ranges = Arc::clone(&context.reserved_ranges);
             let ranges = reserved_ranges::watches::run(ranges, client());
             let release = Arc::clone(&context.kubevirt_release);
             let release = kubevirt_release::run(release, client());
             futures::join!(
                 clusters, pools, machines, addresses, quotas, hosts, targets, snapshots, restores,
-                configs, ranges, release
+                configs, policies, ranges, release
             );
         }
     }
@@ -332,6 +341,7 @@ fn on_cluster(context: &Context, cluster: &TenantCluster, there: bool) {
         let (triggers, stores) = (&context.triggers, &context.stores);
         context.throttle.call(&state::key_of(cluster));
         triggers.on_cluster(stores, cluster, there);
+        triggers.all_policies(stores);
         if there && backups::concerns(cluster) {
             // Sending fails only once the controllers have ended.
             let _ = triggers.backups.send(ObjectRef::from_obj(cluster));
@@ -457,6 +467,21 @@ fn on_restore(context: &Context, restore: &Restore, there: bool) {
         let uid = restore.uid().unwrap_or_default();
         context.restore_state.forget(&state::key_of(restore), &uid);
     }
+}
+
+/// A FleetPolicy changed, or went.
+fn on_policy(context: &Context, policy: &FleetPolicy, there: bool) {
+    if !context.leadership.is_leader() {
+        return;
+    }
+    if !there {
+        let uid = policy.uid().unwrap_or_default();
+        let key = state::key_of(policy);
+        context.policy_state.forget(&key, &uid);
+        // Who waited for it stays as it is; another policy may be the one that is followed.
+        context.renew_gate(Timestamp::now());
+    }
+    context.triggers.all_policies(&context.stores);
 }
 
 /// What is published of Machines changed, or went.

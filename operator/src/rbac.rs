@@ -56,6 +56,7 @@ pub fn cluster() -> Vec<Rule> {
             &["covey.dev"],
             &[
                 "backuptargets",
+                "fleetpolicies",
                 "machineaddresses",
                 "providerconfigs",
                 "restores",
@@ -73,6 +74,7 @@ pub fn cluster() -> Vec<Rule> {
             &["covey.dev"],
             &[
                 "backuptargets/status",
+                "fleetpolicies/status",
                 "hosts/status",
                 "machines/status",
                 "nodepools/status",

@@ -57,7 +57,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let synced = Synced::default();
     synced.gate(
         &port,
-        "TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots, Restores and ProviderConfigs",
+        "TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots, Restores, ProviderConfigs and FleetPolicies",
     );
     let (context, watched) = (Arc::clone(&manager.context), leadership.clone());
     port.state("operator", move || {
@@ -89,6 +89,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             "snapshots": context.stores.snapshots.len(),
             "restores": context.stores.restores.len(),
             "providerConfigs": context.stores.configs.len(),
+            "fleetPolicies": context.stores.policies.len(),
             "virtualMachinesWatched": context.vms.len(),
             "room": { "nodes": nodes, "pods": pods },
             "orphanedNamespaces": context.orphans.state(),

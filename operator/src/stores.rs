@@ -1,5 +1,5 @@
 //! Stores of our kinds: all TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets,
-//! Snapshots, Restores and ProviderConfigs as last seen, and questions to them.
+//! Snapshots, Restores, ProviderConfigs and FleetPolicies as last seen, and questions to them.
 //!
 //! Invariant: what is decided on an answer from here can be decided anew; what cannot be undone is read
 //! live. Who begins to lead decides nothing before everything was listed anew: until then a store may
@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::{
-    BackupTarget, Host, Machine, MachineAddresses, NodePool, ProviderConfig, Restore, Snapshot,
-    TenantCluster, TenantQuota,
+    BackupTarget, FleetPolicy, Host, Machine, MachineAddresses, NodePool, ProviderConfig, Restore,
+    Snapshot, TenantCluster, TenantQuota,
 };
 use kit::store::Relist;
 use kube::ResourceExt;
@@ -42,6 +42,8 @@ pub struct Stores {
     pub restores: Store<Restore>,
     /// All ProviderConfigs, as last seen.
     pub configs: Store<ProviderConfig>,
+    /// All FleetPolicies, as last seen.
+    pub policies: Store<FleetPolicy>,
     relists: Relists,
 }
 
@@ -67,6 +69,8 @@ pub struct Writers {
     pub restores: Writer<Restore>,
     /// Of ProviderConfigs.
     pub configs: Writer<ProviderConfig>,
+    /// Of FleetPolicies.
+    pub policies: Writer<FleetPolicy>,
     /// Who asks each of them for a new list.
     pub relists: Relists,
 }
@@ -94,6 +98,8 @@ pub struct Relists {
     pub restores: Relist,
     /// Of ProviderConfigs.
     pub configs: Relist,
+    /// Of FleetPolicies.
+    pub policies: Relist,
 }
 
 impl Stores {
@@ -110,6 +116,7 @@ impl Stores {
         let (snapshots, write_snapshots) = reflector::store();
         let (restores, write_restores) = reflector::store();
         let (configs, write_configs) = reflector::store();
+        let (policies, write_policies) = reflector::store();
         let relists = Relists::default();
         let writers = Writers {
             clusters: write_clusters,
@@ -122,6 +129,7 @@ impl Stores {
             snapshots: write_snapshots,
             restores: write_restores,
             configs: write_configs,
+            policies: write_policies,
             relists: relists.clone(),
         };
         let stores = Self {
@@ -135,6 +143,7 @@ impl Stores {
             snapshots,
             restores,
             configs,
+            policies,
             relists,
         };
         (stores, writers)
@@ -154,7 +163,8 @@ impl Stores {
         self.targets.wait_until_ready().await?;
         self.snapshots.wait_until_ready().await?;
         self.restores.wait_until_ready().await?;
-        self.configs.wait_until_ready().await
+        self.configs.wait_until_ready().await?;
+        self.policies.wait_until_ready().await
     }
 
     /// Lists everything anew, and waits for it.
@@ -170,14 +180,15 @@ impl Stores {
             snapshots,
             restores,
             configs,
+            policies,
         } = &self.relists;
         let (clusters, pools, machines) = (clusters.now(), pools.now(), machines.now());
         let (addresses, quotas, hosts) = (addresses.now(), quotas.now(), hosts.now());
         let (targets, snapshots) = (targets.now(), snapshots.now());
-        let (restores, configs) = (restores.now(), configs.now());
+        let (restores, configs, policies) = (restores.now(), configs.now(), policies.now());
         futures::join!(
             clusters, pools, machines, addresses, quotas, hosts, targets, snapshots, restores,
-            configs
+            configs, policies
         );
     }
 
@@ -227,6 +238,13 @@ impl Stores {
             named.collect::<Vec<_>>()
         };
         all.flat_map(of).collect()
+    }
+
+    /// The FleetPolicy that is followed: the oldest one.
+    #[must_use]
+    pub fn policy(&self) -> Option<Arc<FleetPolicy>> {
+        let all = self.policies.state().into_iter();
+        all.min_by_key(|policy| (policy.creation_timestamp(), policy.name_any()))
     }
 
     /// UIDs of all TenantClusters.

@@ -1,5 +1,5 @@
 //! Triggers: what makes TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots,
-//! Restores, ProviderConfigs and tenant namespaces be reconciled again.
+//! Restores, ProviderConfigs, FleetPolicies and tenant namespaces be reconciled again.
 //!
 //! Invariant: a change of a TenantCluster triggers its pools and Machines only when it is one that they
 //! read, so the status of a busy control plane costs them nothing.
@@ -10,8 +10,9 @@ use std::sync::{Mutex, PoisonError};
 use api::condition::is_true;
 use api::tenant_cluster::UpgradePhase;
 use api::{
-    BackupTarget, ConditionType, Host, Machine, MachineAddresses, NodePool, ProviderConfig, Reason,
-    Restore, Snapshot, TenantCluster, TenantClusterStatus, TenantQuota, names,
+    BackupTarget, ConditionType, FleetPolicy, Host, Machine, MachineAddresses, NodePool,
+    ProviderConfig, Reason, Restore, Snapshot, TenantCluster, TenantClusterStatus, TenantQuota,
+    names,
 };
 use ipnet::IpNet;
 use kube::ResourceExt;
@@ -48,6 +49,8 @@ pub struct Triggers {
     pub restores: UnboundedSender<ObjectRef<Restore>>,
     /// ProviderConfigs.
     pub configs: UnboundedSender<ObjectRef<ProviderConfig>>,
+    /// FleetPolicies of which something changed, or any TenantCluster; throttled.
+    pub policies: UnboundedSender<ObjectRef<FleetPolicy>>,
     /// TenantClusters whose backup is to be cared for; throttled.
     pub backups: UnboundedSender<ObjectRef<TenantCluster>>,
     /// Tenant namespaces, of themselves or because their TenantCluster is gone.
@@ -82,6 +85,8 @@ pub struct Triggered {
     pub restores: UnboundedReceiver<ObjectRef<Restore>>,
     /// ProviderConfigs.
     pub configs: UnboundedReceiver<ObjectRef<ProviderConfig>>,
+    /// FleetPolicies, to be throttled.
+    pub policies: UnboundedReceiver<ObjectRef<FleetPolicy>>,
     /// TenantClusters whose backup is to be cared for, to be throttled.
     pub backups: UnboundedReceiver<ObjectRef<TenantCluster>>,
     /// Tenant namespaces.
@@ -102,6 +107,7 @@ impl Triggers {
         let (snapshots, triggered_snapshots) = mpsc::unbounded_channel();
         let (restores, triggered_restores) = mpsc::unbounded_channel();
         let (configs, triggered_configs) = mpsc::unbounded_channel();
+        let (policies, triggered_policies) = mpsc::unbounded_channel();
         let (backups, triggered_backups) = mpsc::unbounded_channel();
         let (namespaces, triggered_namespaces) = mpsc::unbounded_channel();
         let triggers = Self {
@@ -115,6 +121,7 @@ impl Triggers {
             snapshots,
             restores,
             configs,
+            policies,
             backups,
             namespaces,
             seen: Mutex::default(),
@@ -132,6 +139,7 @@ impl Triggers {
             snapshots: triggered_snapshots,
             restores: triggered_restores,
             configs: triggered_configs,
+            policies: triggered_policies,
             backups: triggered_backups,
             namespaces: triggered_namespaces,
         };
@@ -167,6 +175,14 @@ impl Triggers {
         }
         for config in stores.configs.state() {
             let _ = self.configs.send(ObjectRef::from_obj(&*config));
+        }
+        self.all_policies(stores);
+    }
+
+    /// All FleetPolicies: how far tenant clusters are changed, or which of the policies is followed.
+    pub fn all_policies(&self, stores: &Stores) {
+        for policy in stores.policies.state() {
+            let _ = self.policies.send(ObjectRef::from_obj(&*policy));
         }
     }
 

@@ -50,21 +50,36 @@ impl Schedule {
     /// # Errors
     /// What is wrong with it.
     pub fn read(schedule: &HibernationSchedule) -> Result<Self, Fault> {
-        let times = |field, text: &str| {
+        let times = [
+            ("sleep", schedule.sleep.as_str()),
+            ("wake", schedule.wake.as_str()),
+        ];
+        Self::between(times, schedule.time_zone.as_deref())
+    }
+
+    /// Reads one of other fields: what is so from the first moments until the second ones.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn between(
+        [from, until]: [(&'static str, &str); 2],
+        zone_name: Option<&str>,
+    ) -> Result<Self, Fault> {
+        let times = |(field, text): (&'static str, &str)| {
             let fault = |message| Fault { field, message };
             Times::read(text).map_err(fault)
         };
         let read = Self {
-            sleep: times("sleep", &schedule.sleep)?,
-            wake: times("wake", &schedule.wake)?,
-            zone: zone(schedule.time_zone.as_deref())?,
+            sleep: times(from)?,
+            wake: times(until)?,
+            zone: zone(zone_name)?,
         };
         if read.sleep.of == read.wake.of {
             return Err(Fault {
-                field: "wake",
+                field: until.0,
                 message: format!(
-                    "\"{}\" are the moments at which it is put to sleep, too: choose others, or remove the schedule",
-                    schedule.wake
+                    "\"{}\" are the moments of `{}`, too: choose others, or remove both",
+                    until.1, from.0
                 ),
             });
         }

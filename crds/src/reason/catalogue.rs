@@ -457,6 +457,26 @@ with_backups! {
         /// Cause: The quota was lowered below what runs, or was made after it.
         AboveLimits: Person, "Delete or shrink what is not needed, or raise `spec` of the quota.";
     }
+    "Of a FleetPolicy" {
+        /// Tenant clusters wait until a window of the policy opens.
+        WaitingForWindow: Waiting, "Nothing; `spec.windows` says when.", since "0.2.0";
+        /// A wave is whole, and is looked at for a while before the next one begins.
+        WaveSoaking: Waiting, "Nothing; `soak` of the wave says for how long.", since "0.2.0";
+        /// `spec.held` of the policy is true: nobody begins, and what has begun goes on.
+        /// Cause: Somebody set it, and has not taken it back.
+        FleetHeld: Person, "Set `spec.held` of the FleetPolicy to false to go on.", since "0.2.0";
+        /// A tenant cluster failed with what the operator makes of it now, so nobody else begins.
+        /// Cause: A template or image of this version of the operator that does not work there, or a node or registry that failed meanwhile.
+        FleetHalted: Person, "Mend the tenant cluster that `status.halted` names, or go back with `helm rollback`; then set `spec.retry` of the FleetPolicy to another number.", since "0.2.0";
+        /// The policy cannot be followed as it is written, so nobody begins; the message says what is wrong.
+        /// Cause: A time of `spec.windows` that cannot be read, or a time zone that there is not.
+        FleetPolicyUnusable: Person, "Mend what the message names: `kubectl edit fleetpolicy`.", since "0.2.0";
+        /// Another FleetPolicy is older, and that one is followed.
+        /// Cause: There are two.
+        FleetPolicyIgnored: Person, "Delete one of them: `kubectl get fleetpolicies`.", since "0.2.0";
+        /// All tenant clusters that are awake run from the operator's templates.
+        FleetRolledOut: Fine, "", since "0.2.0";
+    }
     "Events of the cloud controller manager, inside the tenant cluster" {
         /// The load balancer of a Service is being made.
         EnsuringLoadBalancer: Fine, "";

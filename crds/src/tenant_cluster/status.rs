@@ -147,6 +147,27 @@ pub struct RolloutStatus {
     /// The same of the Deployment `controllers`. Example: `{"generation": 2, "hash": "0c3e1f5d7a9b2468"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controllers: Option<RolledOut>,
+
+    /// To which templates the operator last began to bring it of itself, written before anything of it was changed.
+    /// Absent where it never did. Example: `{"templates": "9f86d081884c7d65", "since": "2027-01-31T12:00:00Z"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toward: Option<RolloutBegun>,
+
+    /// Whether it waits for a FleetPolicy, and stays as it is where that is gone. Default: false. Example: true.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub held: bool,
+}
+
+/// A rollout that the operator began of itself.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutBegun {
+    /// Hash of the templates. Example: `9f86d081884c7d65`.
+    #[schemars(length(max = 64))]
+    pub templates: String,
+    /// When it began, RFC 3339, UTC. Example: `2027-01-31T12:00:00Z`.
+    #[schemars(length(max = 64))]
+    pub since: String,
 }
 
 /// A workload all of whose pods were seen to be of its template.

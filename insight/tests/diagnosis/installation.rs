@@ -96,6 +96,7 @@ pub(crate) fn whole() -> Facts {
         "tenantquotas",
         "machineaddresses",
         "backuptargets",
+        "fleetpolicies",
         "snapshots",
         "restores",
         "providerconfigs",

@@ -129,6 +129,7 @@ kinds! {
     VOLUME_ATTACHMENT = "storage.k8s.io" "v1" "VolumeAttachment" "volumeattachments" cluster;
 
     BACKUP_TARGET = "covey.dev" "v1alpha1" "BackupTarget" "backuptargets" cluster;
+    FLEET_POLICY = "covey.dev" "v1alpha1" "FleetPolicy" "fleetpolicies" cluster;
     HOST = "covey.dev" "v1alpha1" "Host" "hosts" namespaced;
     MACHINE = "covey.dev" "v1alpha1" "Machine" "machines" namespaced;
     MACHINE_ADDRESSES = "covey.dev" "v1alpha1" "MachineAddresses" "machineaddresses" namespaced;

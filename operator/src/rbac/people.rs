@@ -2,7 +2,7 @@
 //! Kubernetes: these roles are added to those.
 //!
 //! Invariant: whoever may see may not change, and nobody gets a right on what belongs to the management cluster
-//! (BackupTargets, TenantQuotas), on a status, or to make machines.
+//! (BackupTargets, FleetPolicies, TenantQuotas), on a status, or to make machines.
 
 use kit_objects::rbac::Rule;
 

@@ -9,7 +9,7 @@
 //! What the operator wants of all tenant clusters (it is another one than before, or has another
 //! configuration) has places of its own, and comes when nobody starts or is changed by its user. Such a
 //! place is kept until that tenant cluster works with its new templates: where these are bad, the first
-//! few are broken by them and no more.
+//! few are broken by them and no more. Where there is a FleetPolicy, it says who of them may begin ([`Gate`]).
 //!
 //! Invariant: never more than `limit` running starts and changes, nor more than `fleet_limit` of the
 //! fleet; of those that wait the namespace goes first that had its turn least lately, and its oldest; a
@@ -90,6 +90,7 @@ struct State {
     /// Who was looked at by this process, until all were: before that nobody knows who is being rolled out,
     /// and two operators in a row would roll out twice as many as they may.
     seen: Option<BTreeSet<String>>,
+    gate: Gate,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +99,26 @@ struct Place {
     since: Timestamp,
     /// It took too long, and its place is somebody else's.
     given_up: bool,
+}
+
+/// Who of the fleet may begin, and how many are under way at most.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Gate {
+    /// Whether a FleetPolicy says so: who waits then waits for that one.
+    pub by_policy: bool,
+    /// UIDs of those that may begin; none where all may.
+    pub admitted: Option<BTreeSet<String>>,
+    /// UIDs of those that have begun, whoever was the leader then: they hold a place, and go on.
+    pub begun: BTreeSet<String>,
+    /// Most that are under way; none for the queue's own limit.
+    pub most: Option<usize>,
+}
+
+impl Gate {
+    fn admits(&self, uid: &str) -> bool {
+        let admitted = self.admitted.as_ref();
+        admitted.is_none_or(|admitted| admitted.contains(uid))
+    }
 }
 
 /// How many have a place, and how many wait.
@@ -121,6 +142,8 @@ pub enum Answer {
     /// Others start or wait before this one. How many changes all the time: whoever said so in a
     /// status would write it for all that wait whenever one has started.
     Wait,
+    /// A FleetPolicy says when it begins, or said so and is gone.
+    Held,
 }
 
 impl RolloutQueue {
@@ -136,6 +159,7 @@ impl RolloutQueue {
                 served: BTreeMap::new(),
                 starts: 0,
                 seen: Some(BTreeSet::new()),
+                gate: Gate::default(),
             }),
         }
     }
@@ -149,12 +173,36 @@ impl RolloutQueue {
             return Answer::Go;
         }
         state.wait(turn);
+        let is_of_the_fleet = turn.purpose.is_of_the_fleet();
+        if is_of_the_fleet && state.gate.begun.contains(&turn.uid) {
+            state.start(turn, now);
+            return Answer::Go;
+        }
         let next = state.next(self.limit, self.fleet_limit);
-        let Some(turn) = next.iter().find(|next| next.uid == turn.uid) else {
-            return Answer::Wait;
+        let Some(next) = next.iter().find(|next| next.uid == turn.uid) else {
+            let gate = &state.gate;
+            let is_held = is_of_the_fleet && (gate.by_policy || !gate.admits(&turn.uid));
+            return match is_held {
+                true => Answer::Held,
+                false => Answer::Wait,
+            };
         };
-        state.start(turn, now);
+        state.start(next, now);
         Answer::Go
+    }
+
+    /// Who of the fleet may begin from now on. Who has a place keeps it.
+    pub fn gate(&self, gate: Gate) {
+        self.lock().gate = gate;
+    }
+
+    /// UIDs of those of the fleet that have a place in this process: what the status says of them may be seen later.
+    #[must_use]
+    pub fn fleet_running(&self) -> BTreeSet<String> {
+        let state = self.lock();
+        let running = state.running.iter();
+        let running = running.filter(|(_, place)| place.purpose.is_of_the_fleet());
+        running.map(|(uid, _)| uid.clone()).collect()
     }
 
     /// Takes in what is under way already: after a restart of the operator.
@@ -215,9 +263,9 @@ impl RolloutQueue {
             .filter(|turn| turn.purpose.is_of_the_fleet())
             .count();
         Counts {
-            running: state.busy(false),
+            running: state.busy(),
             waiting: state.waiting.len() - fleet_waiting,
-            fleet_running: state.busy(true),
+            fleet_running: state.fleet_busy(),
             fleet_waiting,
         }
     }
@@ -240,11 +288,19 @@ impl State {
             .retain(|_, place| !place.given_up || place.purpose != Purpose::Start);
     }
 
-    fn busy(&self, fleet: bool) -> usize {
+    fn busy(&self) -> usize {
         let places = self.running.values();
         places
-            .filter(|place| !place.given_up && place.purpose.is_of_the_fleet() == fleet)
+            .filter(|place| !place.given_up && !place.purpose.is_of_the_fleet())
             .count()
+    }
+
+    fn fleet_busy(&self) -> usize {
+        let running = self.running.iter();
+        let running = running.filter(|(_, place)| place.purpose.is_of_the_fleet());
+        let begun = self.gate.begun.iter();
+        let all: BTreeSet<_> = running.map(|(uid, _)| uid).chain(begun).collect();
+        all.len()
     }
 
     /// Keeps whatever is served sooner.
@@ -258,14 +314,16 @@ impl State {
 
     /// Whose turn it is now: as many as there are free places.
     fn next(&self, limit: usize, fleet_limit: usize) -> Vec<Turn> {
-        let (fleet, others): (Vec<_>, Vec<_>) = self
+        let (mut fleet, others): (Vec<_>, Vec<_>) = self
             .waiting
             .iter()
             .partition(|turn| turn.purpose.is_of_the_fleet());
+        fleet.retain(|turn| self.gate.admits(&turn.uid));
+        let fleet_limit = self.gate.most.unwrap_or(fleet_limit);
         match others.is_empty() {
-            false => self.in_turns(others, limit.saturating_sub(self.busy(false))),
+            false => self.in_turns(others, limit.saturating_sub(self.busy())),
             true if self.seen.is_some() => Vec::new(),
-            true => self.in_turns(fleet, fleet_limit.saturating_sub(self.busy(true))),
+            true => self.in_turns(fleet, fleet_limit.saturating_sub(self.fleet_busy())),
         }
     }
 

@@ -31,6 +31,7 @@ mod etcd_survivor;
 mod etcd_volume_loss;
 mod faults;
 mod features;
+mod fleet;
 mod hetzner;
 mod hibernation;
 mod hostile;

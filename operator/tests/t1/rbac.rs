@@ -46,7 +46,13 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 23] = [
+const UNSEEN: [(Where, &str, &str, &str); 24] = [
+    (
+        Where::Cluster,
+        "patch",
+        "covey.dev/fleetpolicies/status",
+        "there is none here: see `fleet`, which does it as this user",
+    ),
     (
         Where::Cluster,
         "get",

@@ -37,6 +37,8 @@ fn kinds() -> Vec<(Value, Option<&'static str>, Value)> {
         json!({ "claim": { "size": "1Gi" }, "encryption": { "keySecret": "backup-key" } }),
     );
     target["metadata"]["namespace"].take();
+    let mut policy = object("FleetPolicy", json!({ "maxConcurrent": 1 }));
+    policy["metadata"]["namespace"].take();
     vec![
         (
             object("TenantCluster", json!({ "version": "1.35.4" })),
@@ -75,6 +77,7 @@ fn kinds() -> Vec<(Value, Option<&'static str>, Value)> {
         ),
         (quota, None, json!({ "observedGeneration": 7 })),
         (target, None, json!({ "observedGeneration": 7 })),
+        (policy, None, json!({ "observedGeneration": 7 })),
         (
             object("Restore", json!({ "clusterName": "owned", "dryRun": true })),
             None,

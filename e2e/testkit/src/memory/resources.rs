@@ -102,6 +102,7 @@ table! {
     "covey.dev" "v1alpha1" "Host" "hosts" true status counted;
     "covey.dev" "v1alpha1" "TenantQuota" "tenantquotas" false status counted;
     "covey.dev" "v1alpha1" "BackupTarget" "backuptargets" false status counted;
+    "covey.dev" "v1alpha1" "FleetPolicy" "fleetpolicies" false status counted;
     "covey.dev" "v1alpha1" "Snapshot" "snapshots" true status counted;
     "covey.dev" "v1alpha1" "Restore" "restores" true status counted;
     "covey.dev" "v1alpha1" "ProviderConfig" "providerconfigs" true status counted;

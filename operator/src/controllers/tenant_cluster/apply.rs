@@ -22,6 +22,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::certificates::{self, Generations};
+use tenant_cp::rollout::order::Cause;
 
 use super::observe::body;
 use super::observed::{Failure, Observed};
@@ -398,6 +399,11 @@ async fn act(
             // There is more to look at, or less.
             applied.observe_again = true;
         }
+        Action::KeepRollout(rollout) => {
+            let rollout = Some(rollout.as_ref().clone());
+            keep(ctx, observed, |status| status.rollout = rollout).await?;
+            applied.writes += 1;
+        }
         Action::KeepHibernation(told) => {
             keep(ctx, observed, |status| status.hibernation.clone_from(told)).await?;
             applied.writes += 1;
@@ -437,7 +443,13 @@ async fn act(
             is_under_way,
         } => {
             let turn = Turn::of(&observed.cluster, Purpose::Rollout(*cause), now);
-            if *is_under_way {
+            let mut goes_on = *is_under_way;
+            if *cause == Cause::Fleet {
+                let gate = ctx.renew_gate(now).gate;
+                // A pod that is replaced for another reason has not had its turn by a policy.
+                goes_on &= gate.admitted.is_none() || gate.begun.contains(&turn.uid);
+            }
+            if goes_on {
                 ctx.rollout_queue.resume(&turn.uid, turn.purpose, now);
             }
             observed.turn = Some(ctx.rollout_queue.ask(&turn, now));

@@ -134,7 +134,7 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     }
     let observed = signs_anew.as_ref().unwrap_or(observed);
     let facts = namespace.facts(observed, settings, upgrade.goes_on());
-    let Rollout { mut allowed, part } = rollout::plan(observed, facts, upgrade.goes_back());
+    let Rollout { mut allowed, part } = rollout::plan(observed, facts, upgrade.goes_back(), now);
     rotations.allow(&mut allowed);
     let held = restoring.as_ref().map(|next| next.held.clone());
     let mut held = held.unwrap_or_default();

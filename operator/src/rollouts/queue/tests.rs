@@ -236,3 +236,44 @@ fn all_were_seen_once_and_late_comers_change_nothing() {
     assert!(queue.saw("b", all));
     assert!(!queue.saw("c", || vec!["c".to_owned(), "d".to_owned()]));
 }
+
+#[test]
+fn policy_says_who_begins_and_how_many_and_who_has_begun_goes_on() {
+    let queue = RolloutQueue::new(1, 5);
+    queue.saw("any", Vec::new);
+    let set =
+        |uids: &[&str]| -> BTreeSet<String> { uids.iter().map(ToString::to_string).collect() };
+    let gate = |admitted: &[&str], begun: &[&str]| Gate {
+        by_policy: true,
+        admitted: Some(set(admitted)),
+        begun: set(begun),
+        most: Some(2),
+    };
+    let fleet = |uid: &str| rollout(1, uid, Cause::Fleet);
+    queue.gate(gate(&["a", "b", "c"], &[]));
+    assert_eq!(queue.ask(&fleet("later"), at(0)), Answer::Held);
+    assert_eq!(queue.ask(&fleet("a"), at(0)), Answer::Go);
+    assert_eq!(queue.ask(&fleet("b"), at(0)), Answer::Go);
+    assert_eq!(queue.ask(&fleet("c"), at(0)), Answer::Held, "two at once");
+    assert_eq!(queue.fleet_running(), set(&["a", "b"]));
+    // It halts: nobody begins, and who has a place keeps it.
+    queue.gate(gate(&[], &["a", "b"]));
+    assert!(queue.done("a"));
+    assert_eq!(queue.next(), [""; 0]);
+    assert_eq!(queue.ask(&fleet("c"), at(1)), Answer::Held);
+    assert_eq!(queue.ask(&fleet("b"), at(1)), Answer::Go);
+    // What a user changes waits for no policy.
+    assert_eq!(
+        queue.ask(&rollout(1, "d", Cause::Change), at(1)),
+        Answer::Go
+    );
+
+    // Another leader: what has begun goes on, and takes places from those that may begin.
+    let next = RolloutQueue::new(1, 5);
+    next.saw("any", Vec::new);
+    next.gate(gate(&["c", "e"], &["b"]));
+    assert_eq!(next.ask(&fleet("c"), at(2)), Answer::Go);
+    assert_eq!(next.ask(&fleet("e"), at(2)), Answer::Held);
+    assert_eq!(next.ask(&fleet("b"), at(2)), Answer::Go);
+    assert_eq!(next.counts().fleet_running, 2);
+}

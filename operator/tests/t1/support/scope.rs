@@ -34,11 +34,12 @@ impl Scope {
             "snapshots",
             "tenantclusters",
         ];
-        const LABELLED: [&str; 7] = [
+        const LABELLED: [&str; 8] = [
             "/api/v1/nodes",
             "/api/v1/pods",
             "/api/v1/resourcequotas",
             "/apis/covey.dev/v1alpha1/backuptargets",
+            "/apis/covey.dev/v1alpha1/fleetpolicies",
             "/apis/covey.dev/v1alpha1/tenantquotas",
             "/apis/kubevirt.io/v1/kubevirts",
             "/apis/networking.k8s.io/v1/servicecidrs",

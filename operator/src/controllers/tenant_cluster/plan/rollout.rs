@@ -3,12 +3,13 @@
 //! Invariant: while it waits for its turn nothing is made from another template than before; what was lost
 //! is made anew all the same.
 
-use api::tenant_cluster::RolloutStatus;
+use api::tenant_cluster::{RolloutBegun, RolloutStatus};
 use api::{Reason, TenantClusterStatus};
+use jiff::Timestamp;
 use kit_objects::known::Known;
 use kit_objects::object::Object;
 use serde_json::Value;
-use tenant_cp::rollout::order::{Allowed, Facts, Progress, as_it_serves};
+use tenant_cp::rollout::order::{Allowed, Cause, Facts, Progress, as_it_serves};
 use tenant_cp::rollout::template;
 use tenant_cp::{Validated, generations, names, version};
 
@@ -112,9 +113,17 @@ pub(super) fn as_seen_after(valid: &Validated, observed: &Observed, before: Prog
 }
 
 /// `goes_back`: pods of another version are being taken back, which waits for nobody.
-pub(super) fn plan(observed: &Observed, facts: Facts, goes_back: bool) -> Rollout {
+pub(super) fn plan(observed: &Observed, facts: Facts, goes_back: bool, now: Timestamp) -> Rollout {
     let mut part = Part::new(PartName::Rollout);
     let wanted = facts.wanted();
+    let begins = (wanted == Some(Cause::Fleet) && observed.turn == Some(Answer::Go))
+        .then(|| begun(observed, now))
+        .flatten();
+    // That it was the operator that began cannot be seen again once it is broken by it.
+    let has_turn = observed.turn == Some(Answer::Go) && begins.is_none();
+    if let Some(begins) = begins {
+        part.actions.push(Action::KeepRollout(Box::new(begins)));
+    }
     match (wanted, observed.turn) {
         (Some(cause), None) => part.actions.push(Action::AskForTurn {
             cause,
@@ -129,12 +138,35 @@ pub(super) fn plan(observed: &Observed, facts: Facts, goes_back: bool) -> Rollou
                     .to_owned(),
             });
         }
+        (Some(_), Some(Answer::Held)) => {
+            part.waiting = Some(Waiting {
+                reason: Reason::WaitingForRollout,
+                message: "the operator or its configuration changed, and a FleetPolicy says when pods are made from the \
+                          new templates (`kubectl get fleetpolicies`); where that is gone, it waits for another one"
+                    .to_owned(),
+            });
+        }
         _ => {}
     }
     Rollout {
-        allowed: facts.allowed(observed.turn == Some(Answer::Go)),
+        allowed: facts.allowed(has_turn),
         part,
     }
+}
+
+/// What is to stand in the status before anything is changed because the operator is another one; none where it does.
+fn begun(observed: &Observed, now: Timestamp) -> Option<RolloutStatus> {
+    let known = observed.rollout().cloned().unwrap_or_default();
+    let toward = known.toward.as_ref();
+    let stands = toward.is_some_and(|toward| toward.templates == observed.templates);
+    (!stands).then(|| RolloutStatus {
+        toward: Some(RolloutBegun {
+            templates: observed.templates.clone(),
+            since: now.to_string(),
+        }),
+        held: false,
+        ..known
+    })
 }
 
 /// Whether the user, or a key that was made anew, wants other pods, or it does not work as it is.
@@ -211,6 +243,12 @@ pub(super) fn record(
     if facts.is_over() && rest_is_over && (is_in_place || observed.has_been_ready()) {
         rollout.templates = Some(observed.templates.clone());
     }
+    let is_current = rollout.templates.as_ref() == Some(&observed.templates);
+    rollout.held = match observed.turn {
+        Some(Answer::Held) => true,
+        Some(Answer::Go) => false,
+        Some(Answer::Wait) | None => rollout.held && !is_current,
+    };
     if rollout != RolloutStatus::default() {
         status.rollout = Some(rollout);
     }

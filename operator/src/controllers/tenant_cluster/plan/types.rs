@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use api::tenant_cluster::{
-    EndpointStatus, EtcdStatus, HibernationStatus, NetworkStatus, RestoreProgress,
+    EndpointStatus, EtcdStatus, HibernationStatus, NetworkStatus, RestoreProgress, RolloutStatus,
     TenantClusterStatus,
 };
 use kit::events::Notice;
@@ -265,6 +265,8 @@ pub enum Action {
         /// What etcd is from then on, written with it.
         etcd: Option<EtcdStatus>,
     },
+    /// Write into the status that the operator begins to bring it to other templates of itself.
+    KeepRollout(Box<RolloutStatus>),
     /// Write into the status how far sleep is; none where it is awake.
     KeepHibernation(Option<HibernationStatus>),
     /// Write into the ConfigMap of sleepers at which port the activator waits for it.

@@ -1,5 +1,6 @@
 //! Versions change, the operator changes, and pods are replaced.
 //!
+//! Long because each reason of a rollout is held against the same order.
 //! Invariant: etcd before the control plane before what follows it; what the operator wants of all tenant
 //! clusters waits for its turn, and takes nothing from any of them until then.
 
@@ -234,6 +235,60 @@ fn another_operator_changes_nobody_before_its_turn() {
     assert_eq!(rollout.templates.as_deref(), Some("second"));
 }
 
+#[test]
+fn that_the_operator_begins_is_written_before_anything_is_changed() {
+    let mut world = ready(large());
+    world.list_due = true;
+    upgrade_operator(&mut world);
+    let before = etcd(&world);
+    let mut observed = world.observe();
+    for _ in 0..64 {
+        let plan = plan(&observed, &world.settings, world.now);
+        if plan.is_settled() {
+            observed = world.observe();
+            continue;
+        }
+        world.carry_out(&plan, &mut observed, &mut usize::MAX.clone());
+        let status = world.cluster.status.clone().unwrap();
+        let toward = status.rollout.and_then(|rollout| rollout.toward);
+        let is_told = toward.is_some_and(|toward| toward.templates == "second");
+        assert!(is_told || etcd(&world) == before);
+    }
+    assert_ne!(etcd(&world), before);
+}
+
+#[test]
+fn what_a_policy_holds_back_says_so_and_its_user_is_not_held_back() {
+    let whole = ready(large());
+    let held = |world: &World| {
+        let rollout = world.cluster.status.clone().unwrap().rollout.unwrap();
+        rollout.held
+    };
+    let mut world = whole.clone();
+    world.turn = Answer::Held;
+    world.list_due = true;
+    upgrade_operator(&mut world);
+    world.settle();
+    assert!(held(&world));
+    assert_eq!(etcd(&world), etcd(&whole));
+    assert_eq!(
+        world.condition("Progressing"),
+        ("True".into(), "WaitingForRollout".into())
+    );
+    let writes = world.writes;
+    world.settle();
+    assert_eq!(world.writes, writes, "nothing is written while it waits");
+    // A policy that is gone says nothing, and nothing is forgotten.
+    world.turn = Answer::Wait;
+    world.settle();
+    assert!(held(&world));
+
+    world.turn = Answer::Go;
+    world.settle();
+    assert!(etcd(&world).ends_with("etcd:3.6.17-0"));
+    assert!(!held(&world));
+}
+
 /// Plans and carries out until all is done, and says which members were ended, one at a time; `look` looks
 /// after each step.
 pub(super) fn ended_members(world: &mut World, look: impl Fn(&World)) -> Vec<String> {
@@ -314,11 +369,13 @@ fn member_that_is_broken_goes_first_and_none_that_serves_goes_while_another_does
             .collect();
         (ended, plan)
     };
-    // First the template.
+    // First that it begins, then the template.
     let mut observed = world.observe();
     observed.turn = Some(Answer::Go);
-    let first = plan(&observed, &world.settings, world.now);
-    world.carry_out(&first, &mut observed, &mut usize::MAX.clone());
+    for _ in 0..2 {
+        let first = plan(&observed, &world.settings, world.now);
+        world.carry_out(&first, &mut observed, &mut usize::MAX.clone());
+    }
     world.objects.get_mut(&etcd).unwrap()["status"]["readyReplicas"] = json!(2);
     assert_eq!(ended(&world).0, ["etcd-1"]);
     world.pods.get_mut(&pod(1)).unwrap()["metadata"]["deletionTimestamp"] =

@@ -369,6 +369,7 @@ impl World {
             | Action::KeepNetwork(_)
             | Action::KeepRestore { .. }
             | Action::KeepHibernation(_)
+            | Action::KeepRollout(_)
             | Action::KeepEtcd(_) => {
                 if !self.spend(budget) {
                     return false;
@@ -641,6 +642,10 @@ impl World {
             Action::RemoveFinalizer => self.cluster.metadata.finalizers = None,
             Action::KeepEtcd(etcd) => {
                 self.cluster.status.get_or_insert_default().etcd = Some(etcd.clone());
+            }
+            Action::KeepRollout(rollout) => {
+                self.cluster.status.get_or_insert_default().rollout =
+                    Some(rollout.as_ref().clone());
             }
             Action::KeepHibernation(told) => {
                 self.cluster.status.get_or_insert_default().hibernation = told.clone();

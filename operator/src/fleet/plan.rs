@@ -1,0 +1,394 @@
+//! Who of the fleet may begin now, and what the status of its FleetPolicy says.
+//!
+//! Waves are computed each time from labels, age and number, and never remembered. Two facts are kept in the status,
+//! because they cannot be seen again: since when a wave is whole, and that a failure halted the fleet.
+
+use std::collections::BTreeSet;
+
+use api::fleet_policy::{FleetPolicySpec, Halted, REST, Wave, WaveStatus};
+use api::int_or_percent::Round;
+use api::{
+    ConditionStatus, ConditionType, Duration, FleetPolicy, FleetPolicyStatus, Reason, set_condition,
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::tenant::{Standing, Tenant};
+use super::windows;
+use crate::rollouts::queue::Gate;
+
+/// What is seen.
+#[derive(Clone, Debug)]
+pub struct Observed<'a> {
+    /// The policy that is followed; none where there is none.
+    pub policy: Option<&'a FleetPolicy>,
+    /// All tenant clusters.
+    pub tenants: &'a [Tenant],
+    /// UIDs of those to which this process has given a place.
+    pub running: &'a BTreeSet<String>,
+    /// Hash of the operator's templates.
+    pub templates: &'a str,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// What is to be so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Who may begin.
+    pub gate: Gate,
+    /// The status of the policy; none where there is none.
+    pub status: Option<FleetPolicyStatus>,
+    /// When to look again, unless something happens.
+    pub again: Option<Timestamp>,
+}
+
+/// Why nobody begins, or that some do.
+enum Now {
+    /// Nobody waits.
+    Rest,
+    Unusable(String),
+    Halted(Halted),
+    Held,
+    Closed,
+    Soaks {
+        wave: String,
+        until: Timestamp,
+    },
+    Rolls {
+        wave: String,
+    },
+}
+
+/// One wave, and how far those of it are.
+struct Members<'a> {
+    name: &'a str,
+    soak: SignedDuration,
+    all: Vec<(&'a Tenant, Standing)>,
+}
+
+/// Decides.
+#[must_use]
+pub fn plan(observed: &Observed) -> Plan {
+    let Some(policy) = observed.policy else {
+        return without(observed);
+    };
+    let (spec, now) = (&policy.spec, observed.now);
+    let before = policy.status.as_ref();
+    // What was said of other templates says nothing of these.
+    let before = before.filter(|status| status.templates.as_deref() == Some(observed.templates));
+    let waves = waves(spec, observed);
+    let whole_since: Vec<_> = waves
+        .iter()
+        .map(|wave| wave.whole_since(before, now))
+        .collect();
+    let halted = halted(spec, &waves, before, observed);
+    let opening = windows::at(&spec.windows, now);
+    let waits = waves.iter().any(Members::waits);
+    // The first wave that is not whole, or is to be looked at for a while.
+    let current = waves.iter().zip(&whole_since).find(|(wave, since)| {
+        let until = since.and_then(|since| since.checked_add(wave.soak).ok());
+        !wave.is_whole() || (wave.is_done_by_any() && until.is_none_or(|until| until > now))
+    });
+    let (mut admitted, mut again) = (BTreeSet::new(), Vec::new());
+    let state = match (&opening, halted, current) {
+        (Err(faults), ..) => Now::Unusable(faults.join("; ")),
+        (_, Some(halted), _) => Now::Halted(halted),
+        _ if !waits => Now::Rest,
+        _ if spec.held => Now::Held,
+        (Ok(windows), _, Some((wave, since))) => {
+            again.extend(windows.next);
+            let soaked = since.and_then(|since| since.checked_add(wave.soak).ok());
+            match (windows.open, wave.is_whole(), soaked) {
+                (false, ..) => Now::Closed,
+                (true, true, Some(until)) => {
+                    again.push(until);
+                    let wave = wave.name.to_owned();
+                    Now::Soaks { wave, until }
+                }
+                (true, ..) => {
+                    admitted.extend(wave.waiting().map(|tenant| tenant.uid.clone()));
+                    let wave = wave.name.to_owned();
+                    Now::Rolls { wave }
+                }
+            }
+        }
+        // Whoever waits is of a wave that is not whole.
+        (Ok(_), _, None) => Now::Rest,
+    };
+    let standings = || waves.iter().flat_map(|wave| &wave.all);
+    again.extend(standings().filter_map(|(_, standing)| match standing {
+        // Of which nobody knows: what is heard of it wakes this.
+        Standing::InFlight(until) => Some(*until).filter(|until| *until < Timestamp::MAX),
+        _ => None,
+    }));
+    let begun = standings().filter(|(tenant, standing)| match standing {
+        Standing::InFlight(_) => tenant.is_begun(observed.templates),
+        Standing::Failed(_) => !tenant.is_current(observed.templates),
+        Standing::Done | Standing::Waiting | Standing::LeftOut => false,
+    });
+    let most = usize::try_from(spec.max_concurrent).unwrap_or(1).max(1);
+    Plan {
+        gate: Gate {
+            by_policy: true,
+            admitted: Some(admitted),
+            begun: begun.map(|(tenant, _)| tenant.uid.clone()).collect(),
+            most: Some(most),
+        },
+        status: Some(status(policy, &waves, &whole_since, state, observed)),
+        again: again.into_iter().filter(|again| *again > now).min(),
+    }
+}
+
+/// Without a policy all may begin, but those that one held back.
+fn without(observed: &Observed) -> Plan {
+    let tenants = observed.tenants.iter();
+    let is_any_held = tenants.clone().any(|tenant| tenant.rollout.held);
+    let others = tenants.filter(|tenant| !tenant.rollout.held);
+    let others = || others.map(|tenant| tenant.uid.clone()).collect();
+    Plan {
+        gate: Gate {
+            admitted: is_any_held.then(others),
+            ..Gate::default()
+        },
+        status: None,
+        again: None,
+    }
+}
+
+/// The waves in their order, and whoever is of none of them at last.
+fn waves<'a>(spec: &'a FleetPolicySpec, observed: &Observed<'a>) -> Vec<Members<'a>> {
+    let mut tenants: Vec<_> = observed.tenants.iter().collect();
+    tenants.sort_by_key(|tenant| (tenant.created, &tenant.uid));
+    let total = i32::try_from(tenants.len()).unwrap_or(i32::MAX);
+    let deadline = signed(&spec.deadline);
+    let named = spec.waves.iter().map(|wave| {
+        let size = wave.size.as_ref();
+        let size = size.map(|size| size.of(total, Round::Up).unwrap_or(0));
+        let size = size.map(|size| usize::try_from(size).unwrap_or(0));
+        let members = Members {
+            name: &wave.name,
+            soak: signed(&wave.soak),
+            all: Vec::new(),
+        };
+        (Some(wave), size, members)
+    });
+    let rest = Members {
+        name: REST,
+        soak: SignedDuration::ZERO,
+        all: Vec::new(),
+    };
+    let mut waves: Vec<_> = named.chain([(None, None, rest)]).collect();
+    for tenant in tenants {
+        let runs = observed.running.contains(&tenant.uid);
+        let standing = tenant.standing(observed.templates, runs, deadline, observed.now);
+        let taken = waves.iter_mut().find(|(wave, size, members)| {
+            wave.is_none_or(|wave| selects(wave, tenant))
+                && size.is_none_or(|size| members.all.len() < size)
+        });
+        if let Some((_, _, members)) = taken {
+            members.all.push((tenant, standing));
+        }
+    }
+    let kept = waves.into_iter().map(|(_, _, members)| members);
+    kept.filter(|wave| wave.name != REST || !wave.all.is_empty())
+        .collect()
+}
+
+fn selects(wave: &Wave, tenant: &Tenant) -> bool {
+    let selector = wave.selector.as_ref();
+    let wanted = selector.map(|selector| &selector.match_labels);
+    wanted
+        .into_iter()
+        .flatten()
+        .all(|(key, value)| tenant.labels.get(key) == Some(value))
+}
+
+fn signed(duration: &Duration) -> SignedDuration {
+    // The longest that there is, where it cannot be read: nobody fails, and no wave follows, by mistake.
+    let read = duration
+        .get()
+        .and_then(|d| SignedDuration::try_from(d).ok());
+    read.unwrap_or(SignedDuration::MAX)
+}
+
+impl<'a> Members<'a> {
+    fn count(&self, is: impl Fn(&Standing) -> bool) -> i32 {
+        let count = self.all.iter().filter(|(_, standing)| is(standing)).count();
+        i32::try_from(count).unwrap_or(i32::MAX)
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = &'a Tenant> {
+        let waiting = self.all.iter();
+        let waiting = waiting.filter(|(_, standing)| *standing == Standing::Waiting);
+        waiting.map(|(tenant, _)| *tenant)
+    }
+
+    fn waits(&self) -> bool {
+        self.waiting().next().is_some()
+    }
+
+    /// Whether nobody of it is waited for.
+    fn is_whole(&self) -> bool {
+        let mut all = self.all.iter();
+        all.all(|(_, standing)| matches!(standing, Standing::Done | Standing::LeftOut))
+    }
+
+    /// Whether there is anybody to look at once it is whole.
+    fn is_done_by_any(&self) -> bool {
+        self.count(|standing| *standing == Standing::Done) > 0
+    }
+
+    fn failed(&self) -> Option<(&'a Tenant, &str)> {
+        self.all
+            .iter()
+            .find_map(|(tenant, standing)| match standing {
+                Standing::Failed(why) => Some((*tenant, why.as_str())),
+                _ => None,
+            })
+    }
+
+    /// Since when it is whole; one of which that is not known is so since now.
+    fn whole_since(&self, before: Option<&FleetPolicyStatus>, now: Timestamp) -> Option<Timestamp> {
+        let known = before.and_then(|status| status.waves.iter().find(|w| w.name == self.name));
+        let known = known.and_then(|wave| wave.whole_since.as_ref()?.parse().ok());
+        self.is_whole().then(|| known.unwrap_or(now))
+    }
+}
+
+/// The failure that halts the fleet: one that is seen, or one that was seen before with these templates, until somebody
+/// says that it is mended.
+fn halted(
+    spec: &FleetPolicySpec,
+    waves: &[Members],
+    before: Option<&FleetPolicyStatus>,
+    observed: &Observed,
+) -> Option<Halted> {
+    let known = before.and_then(|status| status.halted.clone());
+    let known = known.filter(|halted| halted.retry == spec.retry);
+    known.or_else(|| {
+        let (tenant, why) = waves.iter().find_map(Members::failed)?;
+        Some(Halted {
+            templates: observed.templates.to_owned(),
+            retry: spec.retry,
+            tenant_cluster: tenant.name.clone(),
+            message: why.to_owned(),
+            since: observed.now.to_string(),
+        })
+    })
+}
+
+fn status(
+    policy: &FleetPolicy,
+    waves: &[Members],
+    whole_since: &[Option<Timestamp>],
+    state: Now,
+    observed: &Observed,
+) -> FleetPolicyStatus {
+    let mut status = policy.status.clone().unwrap_or_default();
+    status.observed_generation = policy.metadata.generation;
+    status.templates = Some(observed.templates.to_owned());
+    let told = waves
+        .iter()
+        .zip(whole_since)
+        .map(|(wave, since)| WaveStatus {
+            name: wave.name.to_owned(),
+            tenant_clusters: wave.count(|_| true),
+            done: wave.count(|standing| *standing == Standing::Done),
+            in_flight: wave.count(|standing| matches!(standing, Standing::InFlight(_))),
+            waiting: wave.count(|standing| *standing == Standing::Waiting),
+            failed: wave.count(|standing| matches!(standing, Standing::Failed(_))),
+            left_out: wave.count(|standing| *standing == Standing::LeftOut),
+            whole_since: since.map(|since| since.to_string()),
+        });
+    status.waves = told.collect();
+    status.halted = match &state {
+        Now::Halted(halted) => Some(halted.clone()),
+        // It is kept: who mends the windows does not mend what failed.
+        Now::Unusable(_) => status.halted.take(),
+        _ => None,
+    };
+    let in_flight = status.waves.iter().any(|wave| wave.in_flight > 0);
+    let (progressing, degraded) = conditions(&state, in_flight);
+    let generation = policy.metadata.generation;
+    for (type_, (value, reason, message)) in [
+        (ConditionType::Progressing, progressing),
+        (ConditionType::Degraded, degraded),
+    ] {
+        let list = &mut status.conditions;
+        let time = Time(observed.now);
+        set_condition(list, type_, value, reason, &message, generation, time);
+    }
+    status
+}
+
+type Said = (ConditionStatus, Reason, String);
+
+/// `Progressing` and `Degraded`.
+fn conditions(state: &Now, in_flight: bool) -> (Said, Said) {
+    let fine = || (ConditionStatus::False, Reason::AsExpected, String::new());
+    let progresses = |reason, message: String| {
+        let progressing = (ConditionStatus::True, reason, message);
+        (progressing, fine())
+    };
+    let stands = |reason, message: String| {
+        let progressing = (in_flight.into(), reason, message.clone());
+        (progressing, (ConditionStatus::True, reason, message))
+    };
+    match state {
+        Now::Rest if in_flight => {
+            progresses(Reason::RollingOut, "the last ones are under way".to_owned())
+        }
+        Now::Rest => {
+            let progressing = (
+                ConditionStatus::False,
+                Reason::FleetRolledOut,
+                String::new(),
+            );
+            (progressing, fine())
+        }
+        Now::Unusable(why) => stands(Reason::FleetPolicyUnusable, why.clone()),
+        Now::Halted(halted) => stands(
+            Reason::FleetHalted,
+            format!(
+                "{} failed: {}; nobody else begins. Mend it (or pause or delete it), then set spec.retry to another \
+                 number than {}",
+                halted.tenant_cluster, halted.message, halted.retry
+            ),
+        ),
+        Now::Held => {
+            let message = "spec.held is true: nobody begins; set it to false to go on";
+            let progressing = (in_flight.into(), Reason::FleetHeld, message.to_owned());
+            (progressing, fine())
+        }
+        Now::Closed => progresses(
+            Reason::WaitingForWindow,
+            "nobody begins until a window of spec.windows opens".to_owned(),
+        ),
+        Now::Soaks { wave, until } => progresses(
+            Reason::WaveSoaking,
+            format!("wave {wave} is whole, and the next one begins at {until}"),
+        ),
+        Now::Rolls { wave } => progresses(Reason::RollingOut, format!("wave {wave} is rolled out")),
+    }
+}
+
+/// The status of a policy that is not followed, because there is an older one.
+#[must_use]
+pub fn ignored(policy: &FleetPolicy, followed: &str, now: Timestamp) -> FleetPolicyStatus {
+    let mut status = FleetPolicyStatus {
+        observed_generation: policy.metadata.generation,
+        conditions: policy.status.clone().unwrap_or_default().conditions,
+        ..FleetPolicyStatus::default()
+    };
+    let message = format!("FleetPolicy {followed} is older, and followed: delete one of them");
+    for (type_, value) in [
+        (ConditionType::Progressing, ConditionStatus::False),
+        (ConditionType::Degraded, ConditionStatus::True),
+    ] {
+        let (list, generation) = (&mut status.conditions, policy.metadata.generation);
+        let reason = Reason::FleetPolicyIgnored;
+        set_condition(list, type_, value, reason, &message, generation, Time(now));
+    }
+    status
+}
