@@ -33,6 +33,7 @@ use crate::overlay::allotments::{Allotment, Allotments};
 use crate::overlay::members::{self, Overlay};
 use crate::publications::Publications;
 use crate::reserved_ranges::ReservedRanges;
+use crate::rewrites::Rewrites;
 use crate::rollouts::queue::RolloutQueue;
 use crate::state::ControllerState;
 use crate::stores::Stores;
@@ -137,6 +138,8 @@ pub struct Context {
     pub tenants: Registry,
     /// Looks at tenants' etcds.
     pub etcd_looks: EtcdLooks,
+    /// How far Secrets of tenants were written again.
+    pub rewrites: Rewrites,
     /// Tenant namespaces whose Secrets are watched.
     pub secrets: SecretWatches,
     /// Tenant namespaces whose virtual machines are watched.
@@ -304,6 +307,7 @@ impl Context {
         self.recovery_probes.forget(uid);
         self.tenants.forget(uid);
         self.etcd_looks.forget(uid);
+        self.rewrites.forget(uid);
         self.secrets.forget(uid);
         self.vms.forget(uid);
         self.backups.forget(uid);
