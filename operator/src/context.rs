@@ -37,6 +37,7 @@ use crate::overlay::allotments::{Allotment, Allotments};
 use crate::overlay::members::{self, Overlay};
 use crate::publications::Publications;
 use crate::reserved_ranges::ReservedRanges;
+use crate::rewrites::Rewrites;
 use crate::rollouts::queue::RolloutQueue;
 use crate::state::ControllerState;
 use crate::stores::Stores;
@@ -146,6 +147,8 @@ pub struct Context {
     pub tenants: Registry,
     /// Looks at tenants' etcds.
     pub etcd_looks: EtcdLooks,
+    /// How far Secrets of tenants were written again.
+    pub rewrites: Rewrites,
     /// Tenant namespaces whose Secrets are watched.
     pub secrets: SecretWatches,
     /// Tenant namespaces whose virtual machines are watched.
@@ -333,6 +336,7 @@ impl Context {
         self.recovery_probes.forget(uid);
         self.tenants.forget(uid);
         self.etcd_looks.forget(uid);
+        self.rewrites.forget(uid);
         self.secrets.forget(uid);
         self.vms.forget(uid);
         self.backups.forget(uid);

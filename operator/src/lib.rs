@@ -21,7 +21,7 @@
 //! | [`etcd_replacement`], [`etcd_space`], [`etcd_disks`] | a member of etcd that lost its data; a database that is full; a slow disk |
 //! | [`etcd_events`] | whether Events are kept in an etcd of their own |
 //! | [`upgrades`] | what speaks against an upgrade of a tenant cluster |
-//! | [`rotation`] | the next step of something that signs and is turned |
+//! | [`rotation`], [`rewrites`] | the next step of something that signs and is turned; how far Secrets were encrypted anew |
 //! | [`capacity`] | whether the management cluster has room for one machine more |
 //! | [`pod_failures`] | why pods of control planes do not run |
 //! | [`orphans`] | tenant namespaces whose TenantCluster is gone |
@@ -62,6 +62,7 @@ pub mod rbac;
 pub mod request_rate;
 pub mod reserved_ranges;
 pub mod restoring;
+pub mod rewrites;
 pub mod rollouts;
 pub mod rotation;
 pub mod run;

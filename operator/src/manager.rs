@@ -42,6 +42,7 @@ use crate::kubevirt_release::{self, KubeVirtRelease};
 use crate::orphans::Orphans;
 use crate::publications::Publications;
 use crate::reserved_ranges::{self, ReservedRanges};
+use crate::rewrites::Rewrites;
 use crate::rollouts::queue::RolloutQueue;
 use crate::state::{self, ControllerState};
 use crate::stores::{Stores, Writers};
@@ -207,6 +208,7 @@ impl Manager {
             allotments: Mutex::default(),
             grants: Mutex::default(),
             etcd_looks: EtcdLooks::new(leadership.clone(), triggers.clusters.clone()),
+            rewrites: Rewrites::default(),
             tenants: Registry::new(
                 leadership.clone(),
                 breaker.clone(),

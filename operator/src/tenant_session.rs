@@ -28,5 +28,6 @@ pub mod preflight;
 pub mod probe;
 pub mod registry;
 pub mod requests;
+pub mod rewriting;
 pub mod session;
 mod watches;

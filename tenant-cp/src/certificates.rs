@@ -30,8 +30,8 @@ use pki::{Due, Reason, Signer, Store, Want};
 pub use crate::generations::Generations;
 use crate::generations::of_authority;
 pub use crate::material::{
-    Material, ServiceAccountKeys, encryption_configuration, encryption_key, encryption_name,
-    service_account_file, service_account_generation,
+    Material, ServiceAccountKeys, encryption_configuration, encryption_generation, encryption_key,
+    encryption_keys, encryption_name, service_account_file, service_account_generation,
 };
 use crate::names::{ENCRYPTION, SERVICE_ACCOUNT};
 
@@ -46,6 +46,8 @@ pub struct Plan {
     pub next_service_account: Option<u32>,
     /// An encryption key must be made: `encryption_key(&pki::issue::random_bytes()?)`.
     pub encryption: bool,
+    /// Another generation of them must be made, with this number.
+    pub next_encryption: Option<u32>,
     /// What a person must mend; goes to the condition `CertificatesReady`.
     pub problems: Vec<Problem>,
 }
@@ -54,8 +56,8 @@ impl Plan {
     /// Whether nothing must be made.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let keys = self.service_account || self.encryption || self.next_service_account.is_some();
-        self.due.is_empty() && !keys
+        let next = self.next_service_account.is_some() || self.next_encryption.is_some();
+        self.due.is_empty() && !self.service_account && !self.encryption && !next
     }
 }
 
@@ -79,6 +81,7 @@ pub fn plan(wants: &[Want], material: &Material, established: bool, now: Timesta
         service_account: material.service_account.is_empty(),
         next_service_account: None,
         encryption: material.encryption.is_empty(),
+        next_encryption: None,
         problems: pki::authority_problems(wants, store, now)
             .into_iter()
             .map(|problem| Problem {

@@ -142,6 +142,26 @@ pub fn of_service_account(secret: &str) -> Option<u32> {
     of_authority(secret, names::SERVICE_ACCOUNT)
 }
 
+/// What the Secret of a generation of encryption keys is called that was made by a rotation. Those of before have one
+/// together, [`names::ENCRYPTION`]. Example: `encryption-g2`.
+#[must_use]
+pub fn encryption_secret(generation: u32) -> String {
+    format!("{}-g{generation}", names::ENCRYPTION)
+}
+
+/// The inverse: which generation of encryption keys a Secret alone is of. None for anything else, and for the one that has
+/// those of before.
+#[must_use]
+pub fn of_encryption(secret: &str) -> Option<u32> {
+    of_authority(secret, names::ENCRYPTION).filter(|_| secret != names::ENCRYPTION)
+}
+
+/// Whether a Secret has keys of encryption at rest.
+#[must_use]
+pub fn is_encryption(secret: &str) -> bool {
+    secret == names::ENCRYPTION || of_encryption(secret).is_some()
+}
+
 /// Whether a name is a generation of one of [`names::AUTHORITIES`].
 #[must_use]
 pub fn is_authority(name: &str) -> bool {
@@ -266,6 +286,22 @@ mod tests {
         ] {
             assert_eq!(of_authority(name, "ca"), None, "{name}");
         }
+    }
+
+    #[test]
+    fn secrets_of_encryption_keys_are_known_by_their_names() {
+        assert_eq!(encryption_secret(2), "encryption-g2");
+        assert_eq!(of_encryption("encryption-g2"), Some(2));
+        for other in [
+            "encryption",
+            "encryption-g1",
+            "encryption-g",
+            "service-account-g2",
+        ] {
+            assert_eq!(of_encryption(other), None, "{other}");
+        }
+        assert!(is_encryption("encryption") && is_encryption("encryption-g7"));
+        assert!(!is_encryption("encryption-keys") && !is_encryption("ca"));
     }
 
     #[test]

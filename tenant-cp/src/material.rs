@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is not there is absent, never empty.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use pki::{Key, Store};
@@ -32,6 +32,8 @@ pub struct Material {
     pub service_account_dropped: Generations<String>,
     /// Keys of encryption at rest, in base64: the active one writes, all read.
     pub encryption: Generations<Key>,
+    /// Those of them that a rotation made: each has a Secret of its own; the others have one together.
+    pub encryption_apart: BTreeSet<u32>,
     /// Which generation of an authority signs, where that is not the oldest: everybody believes that one, whatever is
     /// being brought to them.
     pub signing: BTreeMap<String, u32>,
@@ -93,7 +95,8 @@ pub fn encryption_name(generation: u32) -> String {
 }
 
 /// The generation of such a name.
-pub(crate) fn encryption_generation(name: &str) -> Option<u32> {
+#[must_use]
+pub fn encryption_generation(name: &str) -> Option<u32> {
     number(name, ENCRYPTION_KEY)
 }
 
@@ -130,7 +133,8 @@ resources:
 }
 
 /// The keys of such a file; none of anything else.
-pub(crate) fn encryption_keys(file: &str) -> Generations<Key> {
+#[must_use]
+pub fn encryption_keys(file: &str) -> Generations<Key> {
     let Some(value) = Some(file)
         .filter(|file| file.len() <= MAX_BYTES)
         .and_then(|file| serde_saphyr::from_str::<Value>(file).ok())

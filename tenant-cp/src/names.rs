@@ -25,6 +25,8 @@ pub const DROPPED: &str = "covey.dev/dropped";
 /// Annotation of the Secret of a generation of service account keys: until when it signed, RFC 3339, UTC; empty where it
 /// signs again. Nobody could see that later, and its tokens last from then on.
 pub const SIGNED_UNTIL: &str = "covey.dev/signed-until";
+/// Annotation of pods of the control plane: hash of the keys of encryption at rest, once they were turned.
+pub const ENCRYPTION_HASH: &str = "covey.dev/encryption-keys-hash";
 /// Annotation of pods of the control plane: hash of who may sign clients, once that was turned.
 pub const CLIENTS_HASH: &str = "covey.dev/clients-authority-hash";
 /// Headless Service of the etcd members, and the name that every peer certificate holds.

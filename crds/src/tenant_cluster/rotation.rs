@@ -22,6 +22,12 @@ pub struct Rotation {
     /// they are. Example: `{"generation": 2}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account_keys: Option<KeyTurn>,
+
+    /// The keys that Secrets are encrypted with in etcd. When it is over every Secret is written with the new key, and no
+    /// kube-apiserver has another one. Covey keeps the key of before for backups that were made with it. Default: they
+    /// stay as they are. Example: `{"generation": 2}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption_keys: Option<Turn>,
 }
 
 impl Rotation {

@@ -14,6 +14,9 @@ use super::plan::{Decision, MOST, Step, Wait};
 /// Most characters of what it waits for, as the schema has it.
 const LONGEST: usize = 512;
 
+/// Most generations that are told, as the schema has it: after a Restore there may be more for a while.
+const MOST_TOLD: usize = 8;
+
 /// What is turned, in words.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
@@ -41,12 +44,17 @@ pub fn status(
         name: subject.name.to_owned(),
         generation: facts.wanted.unwrap_or(facts.signs),
         signs: facts.signs,
-        believed: facts.believed.iter().copied().collect(),
+        believed: newest(&facts.believed),
         phase: decision.phase,
         since: since.map_or_else(|| now.to_string(), |before| before.since.clone()),
         waiting_for: waiting_for(subject, facts, decision)
             .map(|what| what.chars().take(LONGEST).collect()),
     })
+}
+
+fn newest(believed: &BTreeSet<u32>) -> Vec<u32> {
+    let before = believed.len().saturating_sub(MOST_TOLD);
+    believed.iter().skip(before).copied().collect()
 }
 
 fn waiting_for(subject: Subject, facts: &Facts, decision: &Decision) -> Option<String> {

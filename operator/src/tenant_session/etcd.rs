@@ -132,6 +132,23 @@ pub async fn unchanged_since(
     range.read().map_err(unreadable)
 }
 
+/// Objects from one key on and before another, the first of them by their keys; at most so many.
+///
+/// # Errors
+/// [`Error::AskEtcd`].
+pub async fn stored(
+    client: &Client,
+    (from, before): (&[u8], &[u8]),
+    most: u32,
+) -> Result<Vec<Stored>, Error> {
+    let text = |key: &[u8]| base64::engine::general_purpose::STANDARD.encode(key);
+    let body = json!({
+        "key": text(from), "range_end": text(before), "limit": most.to_string(),
+    });
+    let range: answers::Range = ask(client, "/v3/kv/range", &body).await?;
+    range.read().map_err(unreadable)
+}
+
 /// Writes objects, or deletes those without a value, if none of them was changed since it was read; says whether it did.
 ///
 /// # Errors

@@ -422,6 +422,18 @@ impl ControlPlane {
         self.client(&self.signed("client-ca")?)
     }
 
+    /// A client of its etcd.
+    pub(crate) fn etcd(&self) -> Result<Client> {
+        let store = &self.material.store;
+        let etcd = Session {
+            address: self.etcd_http,
+            authority: bundle(store, "etcd-ca").context("no authority")?,
+            identity: store["etcd-healthcheck-client"].clone(),
+            server_name: "etcd-0".to_owned(),
+        };
+        Ok(etcd.client(&Budget::waiting(PATIENCE))?)
+    }
+
     /// The name that the API knows it by; none where it is not let in.
     async fn user(&self, client: Client) -> Result<Option<String>> {
         let api: Api<SelfSubjectReview> = Api::all(client);
@@ -657,18 +669,11 @@ async fn newest_keys_sign_and_write_and_no_token_outlives_a_day() -> Result<()> 
     secrets
         .create(&create, &serde_json::from_value(secret)?)
         .await?;
-    let store = &plane.material.store;
-    let etcd = Session {
-        address: plane.etcd_http,
-        authority: bundle(store, "etcd-ca").context("no authority")?,
-        identity: store["etcd-healthcheck-client"].clone(),
-        server_name: "etcd-0".to_owned(),
-    };
     let key = STANDARD.encode("/registry/secrets/default/hidden");
     let range = Request::post("/v3/kv/range")
         .header("content-type", "application/json")
         .body(json!({ "key": key }).to_string().into_bytes())?;
-    let client = etcd.client(&Budget::waiting(PATIENCE))?;
+    let client = plane.etcd()?;
     let found: Value = serde_json::from_str(&client.request_text(range).await?)?;
     let value = found["kvs"][0]["value"].as_str().context("no value")?;
     let value = STANDARD.decode(value)?;

@@ -51,6 +51,7 @@ mod ranges;
 mod rbac;
 mod rollouts;
 mod rotation;
+mod rotation_at_rest;
 mod rotation_tokens;
 mod support;
 mod tenant_objects;

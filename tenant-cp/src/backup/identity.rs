@@ -17,7 +17,9 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::certificates::secrets::{SecretData, read_store};
-use crate::generations::{Generations, is_authority, of_authority, of_service_account};
+use crate::generations::{
+    Generations, is_authority, is_encryption, of_authority, of_service_account,
+};
 use crate::material::encryption_name;
 use crate::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 
@@ -150,7 +152,7 @@ fn encoded(secrets: &SecretData) -> BTreeMap<&String, BTreeMap<&String, String>>
 /// service account tokens, or the keys of encryption.
 #[must_use]
 pub fn has(secret: &str) -> bool {
-    is_authority(secret) || of_service_account(secret).is_some() || secret == ENCRYPTION
+    is_authority(secret) || of_service_account(secret).is_some() || is_encryption(secret)
 }
 
 /// The document of a tenant cluster, with those of `secrets` that are part of it. `now` decides nothing but which

@@ -2,7 +2,7 @@
 //!
 //! An authority in its own Secret is `ca.crt` and `ca.key`; a later generation of it has a Secret of its own
 //! ([`generations`]), and so has a later generation of service account keys. These are `sa-k<generation>.pub` and
-//! `.key`, those of encryption `k<generation>`.
+//! `.key`, those of encryption `k<generation>`: one that a rotation made has a Secret of its own, too.
 //! Invariant: each container mounts exactly one Secret with everything it needs.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +57,7 @@ pub fn small_authorities() -> impl Iterator<Item = &'static str> {
     of_addons.copied()
 }
 
-/// Secrets of [`names::AUTHORITIES`] and `service-account` (every generation its own), and `encryption`. They
+/// Secrets of [`names::AUTHORITIES`], `service-account` and `encryption` (every generation its own). They
 /// are created once and never overwritten; what the material lacks is left out.
 #[must_use]
 pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
@@ -78,12 +78,27 @@ pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
             secrets.push(files.into_secret(v, &generations::service_account_secret(generation)));
         }
     }
-    if !material.encryption.is_empty() {
-        let mut files = Files::default();
-        for (generation, key) in material.encryption.active_first() {
+    secrets.extend(encryption_secrets(v, material));
+    secrets
+}
+
+/// One for all that no rotation made, and one for each that one made.
+fn encryption_secrets(v: &Validated, material: &Material) -> Vec<Object> {
+    let is_apart = |generation: &u32| material.encryption_apart.contains(generation);
+    let (mut together, mut secrets) = (Files::default(), Vec::new());
+    let mut has_some = false;
+    for (generation, key) in material.encryption.active_first() {
+        if is_apart(&generation) {
+            let mut files = Files::default();
             files.put(&encryption_name(generation), key.reveal());
+            secrets.push(files.into_secret(v, &generations::encryption_secret(generation)));
+        } else {
+            together.put(&encryption_name(generation), key.reveal());
+            has_some = true;
         }
-        secrets.push(files.into_secret(v, names::ENCRYPTION));
+    }
+    if has_some {
+        secrets.push(together.into_secret(v, names::ENCRYPTION));
     }
     secrets
 }
@@ -287,9 +302,7 @@ pub fn read_store(secrets: &SecretData) -> Material {
             }
         }
     }
-    if let Some(data) = secrets.get(names::ENCRYPTION) {
-        material.encryption = read_encryption(data);
-    }
+    read_encryption_keys(secrets, &mut material);
     let admin = secrets
         .values()
         .filter_map(|data| data.get(KUBECONFIG))
@@ -371,6 +384,38 @@ fn read_service_account(data: &BTreeMap<String, Vec<u8>>) -> Generations<Service
 fn read_encryption(data: &BTreeMap<String, Vec<u8>>) -> Generations<Key> {
     let read = |name: &String| Some((encryption_generation(name)?, Key::new(text(data, name)?)));
     data.keys().filter_map(read).collect()
+}
+
+/// The keys of all Secrets that have some, and of the kube-apiserver's file those that have none: theirs is made again.
+fn read_encryption_keys(secrets: &SecretData, material: &mut Material) {
+    let own = secrets.iter();
+    let own = own.filter(|(name, _)| generations::of_encryption(name).is_some());
+    let mut apart: BTreeSet<u32> = BTreeSet::new();
+    for (_, data) in own {
+        for (generation, key) in read_encryption(data).active_first() {
+            material.encryption.insert(generation, key.clone());
+            apart.insert(generation);
+        }
+    }
+    let together: BTreeSet<u32> = match secrets.get(names::ENCRYPTION) {
+        Some(data) => {
+            let keys = read_encryption(data);
+            for (generation, key) in keys.active_first() {
+                material.encryption.insert(generation, key.clone());
+            }
+            keys.numbers().collect()
+        }
+        // Every kube-apiserver has the oldest: the others may have been on their way to them.
+        None => {
+            let mut others = material.encryption.numbers();
+            others
+                .find(|number| !apart.contains(number))
+                .into_iter()
+                .collect()
+        }
+    };
+    let all = material.encryption.numbers();
+    material.encryption_apart = all.filter(|number| !together.contains(number)).collect();
 }
 
 fn text(data: &BTreeMap<String, Vec<u8>>, key: &str) -> Option<String> {

@@ -67,6 +67,11 @@ pub(crate) fn deployment(
     annotations.insert(ANNOTATION_FILES.to_owned(), configured);
     let keys = object::hash(&json!(keys_at_start(v, material)));
     annotations.insert(ANNOTATION_KEYS.to_owned(), keys);
+    if !material.encryption_apart.is_empty() {
+        let file = encryption_configuration(&material.encryption);
+        let hash = object::hash(&json!(file.as_ref().map(pki::Key::reveal)));
+        annotations.insert(names::ENCRYPTION_HASH.to_owned(), hash);
+    }
     if let Some(clients) = turned_clients(material) {
         let hash = object::hash(&json!(clients));
         annotations.insert(names::CLIENTS_HASH.to_owned(), hash);

@@ -229,8 +229,12 @@ async fn of_identity(ctx: &Context, namespace: &str) -> Result<SecretData, Error
     let found = found.map_err(|source| read("the tenant cluster's identity", source))?;
     let own = found.items.into_iter();
     let own = own.filter(|secret| tenant_cp::backup::identity::has(&secret.name_any()));
-    // What nobody is to believe any more is not brought back either.
-    let own = own.filter(|secret| !secret.annotations().contains_key(tenant_cp::names::DROPPED));
+    // What nobody is to believe any more is not brought back either. Keys of encryption at rest are: what a backup has may
+    // have been written with one that was dropped since.
+    let own = own.filter(|secret| {
+        generations::is_encryption(&secret.name_any())
+            || !secret.annotations().contains_key(tenant_cp::names::DROPPED)
+    });
     let fields = |secret: Secret| {
         let data = secret.data.clone().unwrap_or_default();
         let data = data.into_iter().map(|(field, value)| (field, value.0));

@@ -485,6 +485,11 @@ async fn act(
         Action::AskHeldTokens { address } => {
             held_tokens::ask(ctx, *address, observed, now).await;
         }
+        Action::RewriteSecrets {
+            address,
+            members,
+            generation,
+        } => etcd::rewriting::rewrite(ctx, (*address, members), *generation, observed, now).await,
         Action::Probe { .. } => probe::probe(ctx, action, observed, now).await?,
         Action::ApplyTenantObjects { address, changes } => {
             tenant_objects::apply(ctx, *address, changes, observed, now).await?;
@@ -551,6 +556,12 @@ pub(super) fn issue(
         let (public, private) = pki::issue::key_pair().map_err(Error::Issue)?;
         let keys = certificates::ServiceAccountKeys { public, private };
         material.service_account.insert(generation, keys);
+    }
+    if let Some(generation) = due.next_encryption {
+        let key = pki::issue::random_bytes().map_err(Error::Issue)?;
+        let key = certificates::encryption_key(&key);
+        material.encryption.insert(generation, key);
+        material.encryption_apart.insert(generation);
     }
     if due.encryption {
         let key = pki::issue::random_bytes().map_err(Error::Issue)?;

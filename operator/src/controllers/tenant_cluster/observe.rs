@@ -216,6 +216,7 @@ pub async fn observe(
         etcd_patience: ctx.etcd_patience,
         preflight: None,
         held_tokens: None,
+        rewritten: None,
         upgrade_snapshot,
         room: room.unwrap_or_default(),
         nodes: nodes.unwrap_or_default(),

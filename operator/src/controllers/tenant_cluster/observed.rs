@@ -105,6 +105,9 @@ pub struct Observed {
     /// Tokens of service accounts that Secrets hold inside, or why they are not known; none where that was not asked in this
     /// reconcile.
     pub held_tokens: Option<Result<Vec<HeldToken>, String>>,
+    /// How many of the Secrets inside are encrypted with the key that writes, or why that is not known; none where that was
+    /// not asked in this reconcile.
+    pub rewritten: Option<Result<Rewritten, String>>,
     /// The Snapshot before an upgrade that is wanted, as last seen or just made; none where there is none.
     pub upgrade_snapshot: Option<Arc<Snapshot>>,
     /// Whether the management cluster has room for one pod more of what an upgrade that is wanted replaces; empty where
@@ -126,6 +129,20 @@ pub struct Observed {
     pub hibernation: Option<HibernationSeen>,
     /// What this reconcile may still ask of the tenant's API.
     pub budget: Budget,
+}
+
+/// How many of the Secrets inside a tenant cluster are encrypted in etcd with the key that writes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Rewritten {
+    /// All.
+    All,
+    /// Some of those that were not are now; there may be more.
+    Some,
+    /// All but those whose update the tenant's API refuses.
+    Refused {
+        /// Namespace and name of the first of them.
+        first: String,
+    },
 }
 
 /// Why a part could not be carried out.

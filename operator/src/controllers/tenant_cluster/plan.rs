@@ -120,11 +120,13 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     let sleep = Sleep::new(observed, scheduled, is_busy, restoring.is_some(), now);
     let sleep = sleep.filter(|_| observed.readable);
     let sleeps = sleep.as_ref().is_some_and(Sleep::is_on);
+    let members = etcd::identity::addresses(valid, observed);
     let how_far = HowFar {
         progress: namespace.progress,
         has_other: &|annotation| namespace.has_other(annotation, observed),
         busy: busy.or(sleeps.then_some("the tenant cluster to wake")),
         api: api_of(valid, observed),
+        members: &members,
         now,
     };
     let rotations = Rotations::new(observed, how_far);

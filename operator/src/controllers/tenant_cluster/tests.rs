@@ -37,6 +37,7 @@ mod quotas;
 mod restoring;
 mod rollouts;
 mod rotation;
+mod rotation_at_rest;
 mod rotation_tokens;
 mod unknown;
 mod upgrade_failures;

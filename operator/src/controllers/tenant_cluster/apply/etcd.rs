@@ -21,6 +21,7 @@ use crate::tenant_session::session;
 
 mod copies;
 pub(super) mod leases;
+pub(super) mod rewriting;
 pub(super) mod space;
 pub(super) mod steps;
 

@@ -42,11 +42,12 @@ pub(super) fn plan(
     part.problem = lost(valid, &due.problems);
     // Nothing is made anew beside what is lost: who would mend that could not tell them apart.
     if part.problem.is_none() {
-        let (authorities, keys) = rotations.to_make(&wants);
+        let next = rotations.to_make(&wants);
         due.due
-            .extend(pki::plan(&authorities, &material.store, now));
-        wants.extend(authorities);
-        due.next_service_account = keys;
+            .extend(pki::plan(&next.authorities, &material.store, now));
+        wants.extend(next.authorities);
+        due.next_service_account = next.service_account;
+        due.next_encryption = next.encryption;
     }
     if !due.is_empty() {
         // They are written by the next plan, which knows them.

@@ -26,6 +26,7 @@ use crate::rotation::plan::{Decision, Step, Wait, decide};
 use crate::rotation::told::{self, Subject};
 use crate::status::Waiting;
 
+mod at_rest;
 pub(super) mod seen;
 mod tokens;
 mod users;
@@ -37,23 +38,26 @@ use seen::{HowFar, Seen};
 enum Kind {
     Users,
     Tokens,
+    AtRest,
 }
 
-const ALL: [Kind; 2] = [Kind::Users, Kind::Tokens];
+const ALL: [Kind; 3] = [Kind::Users, Kind::Tokens, Kind::AtRest];
 
 impl Kind {
     fn subject(self) -> Subject {
         match self {
             Self::Users => users::SUBJECT,
             Self::Tokens => tokens::SUBJECT,
+            Self::AtRest => at_rest::SUBJECT,
         }
     }
 
-    /// What its Secrets are called, but for the number.
-    fn secret(self) -> &'static str {
+    /// What the Secret of a generation is called.
+    fn secret(self, observed: &Observed, generation: u32) -> String {
         match self {
-            Self::Users => names::USERS_CA,
-            Self::Tokens => names::SERVICE_ACCOUNT,
+            Self::Users => authority_name(names::USERS_CA, generation),
+            Self::Tokens => authority_name(names::SERVICE_ACCOUNT, generation),
+            Self::AtRest => at_rest::secret_of(observed, generation),
         }
     }
 
@@ -61,6 +65,7 @@ impl Kind {
         match self {
             Self::Users => users::signs(observed),
             Self::Tokens => tokens::signs(observed),
+            Self::AtRest => at_rest::signs(observed),
         }
     }
 
@@ -69,6 +74,7 @@ impl Kind {
         match self {
             Self::Users => users::signing(observed, generation),
             Self::Tokens => tokens::signing(observed, generation),
+            Self::AtRest => at_rest::signing(observed, generation),
         }
     }
 }
@@ -78,6 +84,17 @@ struct Rotation {
     kind: Kind,
     seen: Seen,
     decision: Decision,
+}
+
+/// Generations that are to be made.
+#[derive(Default)]
+pub(super) struct ToMake {
+    /// Of authorities, as certificates that are wanted.
+    pub(super) authorities: Vec<Want>,
+    /// Of the keys of service account tokens.
+    pub(super) service_account: Option<u32>,
+    /// Of the keys of encryption at rest.
+    pub(super) encryption: Option<u32>,
 }
 
 /// How far all are.
@@ -96,6 +113,7 @@ pub(super) fn as_it_is(observed: &Observed) -> Cow<'_, Observed> {
     if observed.material.service_account_dropped != named {
         as_it_is.to_mut().material.service_account_dropped = named;
     }
+    as_it_is = at_rest::without_dropped(as_it_is);
     for kind in ALL {
         let signs = kind.signs(&as_it_is);
         as_it_is = kind.signing(as_it_is, signs);
@@ -111,10 +129,14 @@ impl Rotations {
             return Self(Vec::new());
         }
         let one = |kind: Kind| {
+            if kind == Kind::AtRest && at_rest::is_untouched(observed) {
+                return None;
+            }
             let signs = kind.signs(observed)?;
             let seen = match kind {
                 Kind::Users => users::see(observed, signs, how_far),
                 Kind::Tokens => tokens::see(observed, signs, how_far),
+                Kind::AtRest => at_rest::see(observed, signs, how_far),
             };
             let decision = decide(&seen.facts);
             Some(Rotation {
@@ -140,20 +162,23 @@ impl Rotations {
         }
     }
 
-    /// What is to be made: authorities, by the certificates that are wanted, and the number of service account keys.
-    pub(super) fn to_make(&self, wants: &[Want]) -> (Vec<Want>, Option<u32>) {
-        let mut authorities = Vec::new();
-        let mut keys = None;
+    /// What is to be made.
+    pub(super) fn to_make(&self, wants: &[Want]) -> ToMake {
+        let mut all = ToMake::default();
         for one in &self.0 {
-            match one.decision.step {
-                Some(Step::Make(generation)) if one.kind == Kind::Tokens => keys = Some(generation),
-                Some(Step::Make(generation)) => {
-                    authorities.extend(certificates::next(wants, one.kind.secret(), generation));
+            let Some(Step::Make(generation)) = one.decision.step else {
+                continue;
+            };
+            match one.kind {
+                Kind::Users => {
+                    let next = certificates::next(wants, names::USERS_CA, generation);
+                    all.authorities.extend(next);
                 }
-                _ => {}
+                Kind::Tokens => all.service_account = Some(generation),
+                Kind::AtRest => all.encryption = Some(generation),
             }
         }
-        (authorities, keys)
+        all
     }
 
     /// No pod is made before its Secret has what it is to read; until one was turned that changes nothing.
@@ -161,7 +186,10 @@ impl Rotations {
         for one in &self.0 {
             let is_turned = one.seen.facts.believed.iter().ne([&1]);
             let (for_servers, for_controllers) = one.seen.published;
-            allowed.control_plane &= !is_turned || for_servers;
+            // The file itself says which key writes, and it is not the wanted one yet.
+            let is_written =
+                one.kind == Kind::AtRest && matches!(one.decision.step, Some(Step::Sign(_)));
+            allowed.control_plane &= !is_turned || (for_servers && !is_written);
             allowed.controllers &= !is_turned || for_controllers;
         }
     }
@@ -176,7 +204,7 @@ impl Rotations {
             decision,
         } in &self.0
         {
-            let secret = |generation| authority_name(kind.secret(), generation);
+            let secret = |generation| kind.secret(observed, generation);
             let mut dropped = BTreeSet::new();
             if let Some(Step::Drop(others)) = &decision.step {
                 dropped.clone_from(others);
@@ -249,8 +277,11 @@ impl Rotation {
         if self.decision.wait == Some(Wait::Outstanding) && !waited {
             let what = after.waiting_for.as_deref().unwrap_or_default();
             let message = format!("before anything of {name} is dropped it waits for {what}");
-            plan.events
-                .push(Notice::normal(Reason::WaitingForTokens, message));
+            let reason = match self.kind {
+                Kind::Tokens => Reason::WaitingForTokens,
+                Kind::Users | Kind::AtRest => Reason::Rotating,
+            };
+            plan.events.push(Notice::normal(reason, message));
         }
         if went_on && !goes_on(after.phase) {
             let message = format!("of {name} nothing but generation {signs} is believed");

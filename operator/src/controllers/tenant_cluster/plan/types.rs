@@ -316,6 +316,15 @@ pub enum Action {
         /// Address of the Service.
         address: (IpAddr, u16),
     },
+    /// Write some of the Secrets inside again that are not encrypted with the key of this generation in etcd.
+    RewriteSecrets {
+        /// Address of the Service.
+        address: (IpAddr, u16),
+        /// Names of the members of etcd, and addresses of their Services.
+        members: Vec<(String, IpAddr)>,
+        /// The generation of the key that kube-apiservers write by.
+        generation: u32,
+    },
     /// Issue certificates and keys, to be written by the next plan.
     Issue {
         /// All certificates that are wanted.

@@ -63,8 +63,10 @@ const GROWS_ONLY: &str = "etcd.storage.size";
 const STAYS: &str = "etcd.storage.storageClassName";
 
 /// What begins a rotation: whoever says nothing of it any more has what signs by then.
-const TURNS: [&str; 6] = [
+const TURNS: [&str; 8] = [
     "rotation",
+    "rotation.encryptionKeys",
+    "rotation.encryptionKeys.generation",
     "rotation.serviceAccountKeys",
     "rotation.serviceAccountKeys.complete",
     "rotation.serviceAccountKeys.generation",

@@ -189,6 +189,33 @@ fn what_cannot_be_built_is_given_up_and_the_old_data_serves_wherever_the_operato
 }
 
 #[test]
+fn keys_that_were_dropped_are_read_again_until_all_that_came_back_is_written_with_the_new_one() {
+    let mut world = backed_up(1);
+    rotation_at_rest::turn(&mut world, 2, false);
+    world.settle();
+    assert!(rotation_at_rest::is_dropped(&world, "encryption"));
+    // What comes back was written with the one of before.
+    for key in world.at_rest.values_mut() {
+        *key = 1;
+    }
+    world.restore = Some(Play::new());
+    go_on(&mut world, usize::MAX, false);
+    assert!(all_run(&world) && facts(&world).is_some_and(|facts| facts.prepared));
+    assert!(!rotation_at_rest::is_dropped(&world, "encryption"));
+    let told = world.cluster.status.clone().unwrap().rotation;
+    assert_eq!(told[0].believed, [1, 2]);
+    assert!(
+        world.at_rest.values().all(|key| *key == 1),
+        "it may go back"
+    );
+    go_on(&mut world, usize::MAX, true);
+    world.settle();
+    assert!(facts(&world).is_none() && all_run(&world));
+    assert!(world.at_rest.values().all(|key| *key == 2));
+    assert!(rotation_at_rest::is_dropped(&world, "encryption"));
+}
+
+#[test]
 fn data_of_before_is_kept_until_it_is_confirmed() {
     let mut world = backed_up(3);
     world.restore = Some(Play::new());

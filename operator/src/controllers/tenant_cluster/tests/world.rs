@@ -16,8 +16,8 @@ use tenant_cp::{Settings, network};
 
 use crate::controllers::tenant_cluster::observe;
 use crate::controllers::tenant_cluster::observed::{
-    Etcd, EtcdListing, EtcdSpace, EtcdSteps, Failure, Observed, Seen, Tenant, Way, component_pods,
-    pods,
+    Etcd, EtcdListing, EtcdSpace, EtcdSteps, Failure, Observed, Rewritten, Seen, Tenant, Way,
+    component_pods, pods,
 };
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 use crate::etcd_disks::speed::Disks;
@@ -169,6 +169,8 @@ pub(super) struct World {
     pub(super) room: Vec<SurgeAnswer>,
     /// Tokens that Secrets hold inside, or why they are not known.
     pub(super) held_tokens: Result<Vec<HeldToken>, String>,
+    /// Secrets inside, and the generation of the key that each is encrypted with.
+    pub(super) at_rest: BTreeMap<&'static str, u32>,
     /// Snapshots that were asked for, by name.
     pub(super) snapshots: BTreeMap<String, Arc<Snapshot>>,
     /// How many servers were asked of it, each time.
@@ -226,6 +228,7 @@ impl World {
             room: Vec::new(),
             nodes: Nodes::default(),
             held_tokens: Ok(Vec::new()),
+            at_rest: BTreeMap::from([("default/a", 1), ("default/b", 1), ("shop/c", 1)]),
             snapshots: BTreeMap::new(),
             asked: Vec::new(),
             calm: std::time::Duration::ZERO,
@@ -293,6 +296,7 @@ impl World {
             etcd_patience: Patience::default(),
             preflight: None,
             held_tokens: None,
+            rewritten: None,
             upgrade_snapshot: self.see_snapshot(),
             room: self.room.clone(),
             nodes: self.nodes.clone(),
@@ -351,6 +355,7 @@ impl World {
             observed.turn = before.turn;
             observed.preflight = before.preflight;
             observed.held_tokens = before.held_tokens;
+            observed.rewritten = before.rewritten;
             observed.upgrade_snapshot = before.upgrade_snapshot;
         }
         finished
@@ -497,6 +502,26 @@ impl World {
             }
             Action::AskHeldTokens { .. } => {
                 observed.held_tokens = Some(self.held_tokens.clone());
+            }
+            Action::RewriteSecrets { generation, .. } => {
+                let mut old = self.at_rest.iter_mut();
+                let old = old.find(|(_, key)| *key != generation);
+                let Some((place, key)) = old else {
+                    observed.rewritten = Some(Ok(Rewritten::All));
+                    return true;
+                };
+                if self.refuses {
+                    let first = (*place).to_owned();
+                    observed.rewritten = Some(Ok(Rewritten::Refused { first }));
+                    return true;
+                }
+                if *budget == 0 {
+                    return false;
+                }
+                *key = *generation;
+                *budget -= 1;
+                self.writes += 1;
+                observed.rewritten = Some(Ok(Rewritten::Some));
             }
             Action::AskPreflight { servers, .. } => {
                 observed.preflight = Some(self.preflight.clone());

@@ -28,6 +28,8 @@ pub(in super::super) struct HowFar<'a> {
     pub(in super::super) busy: Option<&'static str>,
     /// Where the tenant's API is asked, once that is known.
     pub(in super::super) api: Option<(IpAddr, u16)>,
+    /// Names of the members of etcd, and addresses of their Services.
+    pub(in super::super) members: &'a [(String, IpAddr)],
     pub(in super::super) now: Timestamp,
 }
 

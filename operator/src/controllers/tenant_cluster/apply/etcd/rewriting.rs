@@ -1,0 +1,95 @@
+//! Has Secrets of a tenant cluster written again with the key that its kube-apiservers write by.
+//!
+//! Invariant: it has a bounded time of its own, because nothing but a rotation waits for it. The operator's own user may
+//! not write Secrets of a tenant, and does not.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kit_client::errors::chain;
+use kube::ResourceExt as _;
+use tenant_cp::names;
+
+use super::Members;
+use crate::context::Context;
+use crate::controllers::tenant_cluster::apply::sessions;
+use crate::controllers::tenant_cluster::observed::{Observed, Rewritten};
+use crate::rewrites::Terms;
+use crate::tenant_session::budget::Budget;
+use crate::tenant_session::rewriting::{End, Pass, pass};
+
+/// Longest time for one pass: where that is too short, what it wrote is written, and the next one has less to do.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+pub(in super::super) async fn rewrite(
+    ctx: &Context,
+    at: ((IpAddr, u16), Members<'_>),
+    generation: u32,
+    observed: &mut Observed,
+    now: Timestamp,
+) {
+    let rewritten = Box::pin(answer(ctx, at, generation, observed, now)).await;
+    if let Err(why) = &rewritten {
+        tracing::info!(
+            tenant.namespace = observed.tenant_namespace(),
+            why,
+            "Secrets are not written with another key"
+        );
+    }
+    observed.rewritten = Some(rewritten);
+}
+
+async fn answer(
+    ctx: &Context,
+    (address, members): ((IpAddr, u16), Members<'_>),
+    generation: u32,
+    observed: &Observed,
+    now: Timestamp,
+) -> Result<Rewritten, String> {
+    if !sessions::lets(ctx, observed) {
+        return Err("others that are slow to answer are asked first".to_owned());
+    }
+    ctx.leadership.ensure().map_err(|error| chain(&error))?;
+    let session = sessions::administrator(ctx, observed, address, true, now);
+    let session = session.map_err(|error| chain(&error))?;
+    let session = session.ok_or("keys of the operator are missing")?;
+    let budget = Budget::waiting(PATIENCE);
+    let api = session.client(&budget).map_err(|error| chain(&error))?;
+    let uid = observed.cluster.uid().unwrap_or_default();
+    let terms = Terms {
+        generation,
+        servers: servers(observed),
+    };
+    let mut last = "no member of etcd has an address".to_owned();
+    for (name, address) in members {
+        let Some(session) = sessions::etcd(ctx, observed, name, *address) else {
+            return Err("keys for etcd are missing".to_owned());
+        };
+        let etcd = session.client(&budget).map_err(|error| chain(&error))?;
+        let from = ctx.rewrites.reached(&uid, &terms);
+        let passed = budget.within(pass(&etcd, &api, from, generation)).await;
+        match passed.map_err(|error| error.to_string())? {
+            Ok(Pass { reached, end }) => {
+                ctx.rewrites.reach(&uid, &terms, reached);
+                return match end {
+                    End::All => Ok(Rewritten::All),
+                    End::Paused => Ok(Rewritten::Some),
+                    End::Refused(first) => Ok(Rewritten::Refused { first }),
+                    End::Failed(why) => Err(why),
+                };
+            }
+            Err(why) => last = why,
+        }
+    }
+    Err(last)
+}
+
+/// What kube-apiservers are made from now.
+fn servers(observed: &Observed) -> String {
+    let ns = observed.tenant_namespace();
+    let live = observed.find("Deployment", &ns, names::CONTROL_PLANE);
+    let metadata = live.there().map(|live| &live["metadata"]);
+    let text = metadata.map(|metadata| format!("{}/{}", metadata["uid"], metadata["generation"]));
+    text.unwrap_or_default()
+}
