@@ -27,6 +27,8 @@ pub const DROPPED: &str = "covey.dev/dropped";
 pub const SIGNED_UNTIL: &str = "covey.dev/signed-until";
 /// Annotation of pods of the control plane: hash of the keys of encryption at rest, once they were turned.
 pub const ENCRYPTION_HASH: &str = "covey.dev/encryption-keys-hash";
+/// Annotation of pods of the control plane: hash of who may sign front proxies, and who does, once that was turned.
+pub const FRONT_PROXY_HASH: &str = "covey.dev/front-proxy-authority-hash";
 /// Annotation of pods of the control plane: hash of who may sign clients, once that was turned.
 pub const CLIENTS_HASH: &str = "covey.dev/clients-authority-hash";
 /// Headless Service of the etcd members, and the name that every peer certificate holds.

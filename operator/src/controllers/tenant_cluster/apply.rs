@@ -36,6 +36,7 @@ use crate::tenant_session::session;
 mod deletion;
 mod empty;
 mod etcd;
+mod front_proxies;
 mod held_tokens;
 mod left;
 mod losses;
@@ -472,6 +473,9 @@ async fn act(
         }
         Action::AskHeldTokens { address } => {
             held_tokens::ask(ctx, *address, observed, now).await;
+        }
+        Action::FrontProxies { address, write } => {
+            front_proxies::ask(ctx, *address, write.as_deref(), observed, now).await;
         }
         Action::RewriteSecrets {
             address,
