@@ -20,7 +20,8 @@ pub const ETCD_RESTORE: &str = "etcd-restore";
 /// Annotation of volumes and their claims: until when they are kept although nothing uses them, RFC 3339, UTC.
 pub const KEEP_UNTIL: &str = "covey.dev/keep-until";
 /// Annotation of the Secret of an authority's or a key's generation: nobody is to believe it any more. It stays, so that its number
-/// is not used again, and that no copy of it, of a backup say, comes back in its place.
+/// is not used again, and that no copy of it, of a backup say, comes back in its place. Empty on keys of encryption at rest
+/// that a Restore brought back.
 pub const DROPPED: &str = "covey.dev/dropped";
 /// Annotation of the Secret of a generation of service account keys: until when it signed, RFC 3339, UTC; empty where it
 /// signs again. Nobody could see that later, and its tokens last from then on.
