@@ -22,6 +22,7 @@ pub mod breaker;
 pub mod budget;
 pub mod bulkhead;
 pub mod etcd;
+pub mod front_proxies;
 pub mod held_tokens;
 pub mod largest;
 pub mod preflight;

@@ -20,13 +20,16 @@ pub const ETCD_RESTORE: &str = "etcd-restore";
 /// Annotation of volumes and their claims: until when they are kept although nothing uses them, RFC 3339, UTC.
 pub const KEEP_UNTIL: &str = "covey.dev/keep-until";
 /// Annotation of the Secret of an authority's or a key's generation: nobody is to believe it any more. It stays, so that its number
-/// is not used again, and that no copy of it, of a backup say, comes back in its place.
+/// is not used again, and that no copy of it, of a backup say, comes back in its place. Empty on keys of encryption at rest
+/// that a Restore brought back.
 pub const DROPPED: &str = "covey.dev/dropped";
 /// Annotation of the Secret of a generation of service account keys: until when it signed, RFC 3339, UTC; empty where it
 /// signs again. Nobody could see that later, and its tokens last from then on.
 pub const SIGNED_UNTIL: &str = "covey.dev/signed-until";
 /// Annotation of pods of the control plane: hash of the keys of encryption at rest, once they were turned.
 pub const ENCRYPTION_HASH: &str = "covey.dev/encryption-keys-hash";
+/// Annotation of pods of the control plane: hash of who may sign front proxies, and who does, once that was turned.
+pub const FRONT_PROXY_HASH: &str = "covey.dev/front-proxy-authority-hash";
 /// Annotation of pods of the control plane: hash of who may sign clients, once that was turned.
 pub const CLIENTS_HASH: &str = "covey.dev/clients-authority-hash";
 /// Headless Service of the etcd members, and the name that every peer certificate holds.

@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn another_generation_only_adds(v in validated(), a in any_addresses(), of in 0usize..8) {
+    fn another_generation_only_adds(v in validated(), a in any_addresses(), of in 0usize..9) {
         let wants = certificates::wants(&v, &Settings::default(), Some(&a));
         let material = complete(&wants);
         let mut turned = material.clone();
@@ -190,6 +190,10 @@ proptest! {
             None => {
                 let key = other.encryption.active().unwrap().1.clone();
                 turned.encryption.insert(2, key);
+                // What a rotation made has a Secret of its own.
+                if of == 8 {
+                    turned.encryption_apart.insert(2);
+                }
             }
         }
         let (before, after) = (secrets(&v, &material), secrets(&v, &turned));

@@ -47,9 +47,9 @@ fn only_what_is_read_at_the_start_makes_pods_roll_out_when_it_is_renewed() {
         let mut turned = old.clone();
         let later = new.into_values().map(|pair| (format!("{name}-g2"), pair));
         turned.store.extend(later);
-        // Who believes whom when clients' authorities are turned is seen by a rollout alone.
+        // Who believes whom when authorities of clients, or of front proxies, are turned is seen by a rollout alone.
         let expected = match name {
-            "client-ca" | "users-ca" => [true, false, false],
+            "client-ca" | "users-ca" | "front-proxy-ca" => [true, false, false],
             _ => at_start(name),
         };
         assert_eq!(rolls(&turned), expected, "{name}-g2");

@@ -16,6 +16,15 @@ pub struct Rotation {
     #[serde(default, rename = "usersCA", skip_serializing_if = "Option::is_none")]
     pub users_ca: Option<Turn>,
 
+    /// The authority `front-proxy-ca`, which signs the certificate that kube-apiservers show to aggregated API servers. When
+    /// it is over an older one is believed by nobody. Default: it stays as it is. Example: `{"generation": 2}`.
+    #[serde(
+        default,
+        rename = "frontProxyCA",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub front_proxy_ca: Option<Turn>,
+
     /// The keys that sign and verify tokens of service accounts. When it is over tokens that were signed by another key
     /// are refused. Until then all are let in: it waits until the last of them has ended, 24 hours and ten minutes, and
     /// for those in Secrets of the type `kubernetes.io/service-account-token`, which never end. Default: they stay as

@@ -320,6 +320,12 @@ impl ControlPlane {
         Ok(server)
     }
 
+    /// Another kube-apiserver takes the place of the first one, which ends.
+    pub(crate) fn serve_by(&mut self, server: Running) {
+        self.api = server.address;
+        self.api_server = server;
+    }
+
     /// The kube-controller-manager is another one, of these keys.
     pub(crate) fn manage_with(&mut self, material: &Material) -> Result<()> {
         let (valid, programs) = (&self.valid, &self.programs);

@@ -72,6 +72,12 @@ pub(crate) fn deployment(
         let hash = object::hash(&json!(file.as_ref().map(pki::Key::reveal)));
         annotations.insert(names::ENCRYPTION_HASH.to_owned(), hash);
     }
+    if generations::is_turned(&material.store, names::FRONT_PROXY_CA) {
+        // The certificate itself may be renewed without a rollout.
+        let trusted = bundle(&material.store, names::FRONT_PROXY_CA);
+        let hash = object::hash(&json!([trusted, material.signer(names::FRONT_PROXY_CA)]));
+        annotations.insert(names::FRONT_PROXY_HASH.to_owned(), hash);
+    }
     if let Some(clients) = turned_clients(material) {
         let hash = object::hash(&json!(clients));
         annotations.insert(names::CLIENTS_HASH.to_owned(), hash);

@@ -37,6 +37,7 @@ use crate::tenant_session::session;
 mod deletion;
 mod empty;
 mod etcd;
+mod front_proxies;
 mod held_tokens;
 mod left;
 mod losses;
@@ -484,6 +485,9 @@ async fn act(
         }
         Action::AskHeldTokens { address } => {
             held_tokens::ask(ctx, *address, observed, now).await;
+        }
+        Action::FrontProxies { address, write } => {
+            front_proxies::ask(ctx, *address, write.as_deref(), observed, now).await;
         }
         Action::RewriteSecrets {
             address,

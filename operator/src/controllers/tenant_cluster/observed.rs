@@ -108,6 +108,9 @@ pub struct Observed {
     /// How many of the Secrets inside are encrypted with the key that writes, or why that is not known; none where that was
     /// not asked in this reconcile.
     pub rewritten: Option<Result<Rewritten, String>>,
+    /// Authorities in PEM that aggregated API servers believe, or why they are not known; none where that was not asked in
+    /// this reconcile.
+    pub front_proxies: Option<Result<String, String>>,
     /// The Snapshot before an upgrade that is wanted, as last seen or just made; none where there is none.
     pub upgrade_snapshot: Option<Arc<Snapshot>>,
     /// Whether the management cluster has room for one pod more of what an upgrade that is wanted replaces; empty where

@@ -106,7 +106,12 @@ fn version_that_never_came_to_serve_is_set_back() {
 
 #[test]
 fn generation_that_was_dropped_does_not_come_back() {
-    for name in ["usersCA", "serviceAccountKeys", "encryptionKeys"] {
+    for name in [
+        "usersCA",
+        "serviceAccountKeys",
+        "encryptionKeys",
+        "frontProxyCA",
+    ] {
         let asks =
             |generation: u32| json!({"spec": {"rotation": {name: {"generation": generation}}}});
         let mut old = asks(3);

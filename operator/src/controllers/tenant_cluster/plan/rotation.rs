@@ -27,6 +27,7 @@ use crate::rotation::told::{self, Subject};
 use crate::status::Waiting;
 
 mod at_rest;
+mod front_proxy;
 pub(super) mod seen;
 mod tokens;
 mod users;
@@ -37,16 +38,18 @@ use seen::{HowFar, Seen};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
     Users,
+    FrontProxy,
     Tokens,
     AtRest,
 }
 
-const ALL: [Kind; 3] = [Kind::Users, Kind::Tokens, Kind::AtRest];
+const ALL: [Kind; 4] = [Kind::Users, Kind::FrontProxy, Kind::Tokens, Kind::AtRest];
 
 impl Kind {
     fn subject(self) -> Subject {
         match self {
             Self::Users => users::SUBJECT,
+            Self::FrontProxy => front_proxy::SUBJECT,
             Self::Tokens => tokens::SUBJECT,
             Self::AtRest => at_rest::SUBJECT,
         }
@@ -56,6 +59,7 @@ impl Kind {
     fn secret(self, observed: &Observed, generation: u32) -> String {
         match self {
             Self::Users => authority_name(names::USERS_CA, generation),
+            Self::FrontProxy => authority_name(names::FRONT_PROXY_CA, generation),
             Self::Tokens => authority_name(names::SERVICE_ACCOUNT, generation),
             Self::AtRest => at_rest::secret_of(observed, generation),
         }
@@ -64,6 +68,7 @@ impl Kind {
     fn signs(self, observed: &Observed) -> Option<u32> {
         match self {
             Self::Users => users::signs(observed),
+            Self::FrontProxy => front_proxy::signs(observed),
             Self::Tokens => tokens::signs(observed),
             Self::AtRest => at_rest::signs(observed),
         }
@@ -73,6 +78,7 @@ impl Kind {
     fn signing(self, observed: Cow<'_, Observed>, generation: Option<u32>) -> Cow<'_, Observed> {
         match self {
             Self::Users => users::signing(observed, generation),
+            Self::FrontProxy => front_proxy::signing(observed, generation),
             Self::Tokens => tokens::signing(observed, generation),
             Self::AtRest => at_rest::signing(observed, generation),
         }
@@ -135,6 +141,7 @@ impl Rotations {
             let signs = kind.signs(observed)?;
             let seen = match kind {
                 Kind::Users => users::see(observed, signs, how_far),
+                Kind::FrontProxy => front_proxy::see(observed, signs, how_far),
                 Kind::Tokens => tokens::see(observed, signs, how_far),
                 Kind::AtRest => at_rest::see(observed, signs, how_far),
             };
@@ -174,6 +181,10 @@ impl Rotations {
                     let next = certificates::next(wants, names::USERS_CA, generation);
                     all.authorities.extend(next);
                 }
+                Kind::FrontProxy => {
+                    let next = certificates::next(wants, names::FRONT_PROXY_CA, generation);
+                    all.authorities.extend(next);
+                }
                 Kind::Tokens => all.service_account = Some(generation),
                 Kind::AtRest => all.encryption = Some(generation),
             }
@@ -186,10 +197,10 @@ impl Rotations {
         for one in &self.0 {
             let is_turned = one.seen.facts.believed.iter().ne([&1]);
             let (for_servers, for_controllers) = one.seen.published;
-            // The file itself says which key writes, and it is not the wanted one yet.
-            let is_written =
-                one.kind == Kind::AtRest && matches!(one.decision.step, Some(Step::Sign(_)));
-            allowed.control_plane &= !is_turned || (for_servers && !is_written);
+            // What they are to sign or write with stands in their Secret, and that is not the wanted one yet.
+            let is_told = matches!(one.kind, Kind::FrontProxy | Kind::AtRest)
+                && matches!(one.decision.step, Some(Step::Sign(_)));
+            allowed.control_plane &= !is_turned || (for_servers && !is_told);
             allowed.controllers &= !is_turned || for_controllers;
         }
     }
@@ -279,7 +290,7 @@ impl Rotation {
             let message = format!("before anything of {name} is dropped it waits for {what}");
             let reason = match self.kind {
                 Kind::Tokens => Reason::WaitingForTokens,
-                Kind::Users | Kind::AtRest => Reason::Rotating,
+                Kind::Users | Kind::FrontProxy | Kind::AtRest => Reason::Rotating,
             };
             plan.events.push(Notice::normal(reason, message));
         }

@@ -316,6 +316,13 @@ pub enum Action {
         /// Address of the Service.
         address: (IpAddr, u16),
     },
+    /// Read whom aggregated API servers believe, or write it.
+    FrontProxies {
+        /// Address of the Service.
+        address: (IpAddr, u16),
+        /// Authorities in PEM, which is all they are to believe; none where it is only read.
+        write: Option<String>,
+    },
     /// Write some of the Secrets inside again that are not encrypted with the key of this generation in etcd.
     RewriteSecrets {
         /// Address of the Service.

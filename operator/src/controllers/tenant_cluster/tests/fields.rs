@@ -63,10 +63,12 @@ const GROWS_ONLY: &str = "etcd.storage.size";
 const STAYS: &str = "etcd.storage.storageClassName";
 
 /// What begins a rotation: whoever says nothing of it any more has what signs by then.
-const TURNS: [&str; 8] = [
+const TURNS: [&str; 10] = [
     "rotation",
     "rotation.encryptionKeys",
     "rotation.encryptionKeys.generation",
+    "rotation.frontProxyCA",
+    "rotation.frontProxyCA.generation",
     "rotation.serviceAccountKeys",
     "rotation.serviceAccountKeys.complete",
     "rotation.serviceAccountKeys.generation",

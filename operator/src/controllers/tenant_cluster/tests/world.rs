@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tenant_cp::problem::Problem;
 use tenant_cp::{Settings, network};
 
+use super::rotation_front_proxy;
 use crate::controllers::tenant_cluster::observe;
 use crate::controllers::tenant_cluster::observed::{
     Etcd, EtcdListing, EtcdSpace, EtcdSteps, Failure, Observed, Rewritten, Seen, Tenant, Way,
@@ -169,6 +170,8 @@ pub(super) struct World {
     pub(super) room: Vec<SurgeAnswer>,
     /// Tokens that Secrets hold inside, or why they are not known.
     pub(super) held_tokens: Result<Vec<HeldToken>, String>,
+    /// Authorities that aggregated API servers believe.
+    pub(super) front_proxies: String,
     /// Secrets inside, and the generation of the key that each is encrypted with.
     pub(super) at_rest: BTreeMap<&'static str, u32>,
     /// Snapshots that were asked for, by name.
@@ -228,6 +231,7 @@ impl World {
             room: Vec::new(),
             nodes: Nodes::default(),
             held_tokens: Ok(Vec::new()),
+            front_proxies: String::new(),
             at_rest: BTreeMap::from([("default/a", 1), ("default/b", 1), ("shop/c", 1)]),
             snapshots: BTreeMap::new(),
             asked: Vec::new(),
@@ -297,6 +301,7 @@ impl World {
             preflight: None,
             held_tokens: None,
             rewritten: None,
+            front_proxies: None,
             upgrade_snapshot: self.see_snapshot(),
             room: self.room.clone(),
             nodes: self.nodes.clone(),
@@ -356,6 +361,7 @@ impl World {
             observed.preflight = before.preflight;
             observed.held_tokens = before.held_tokens;
             observed.rewritten = before.rewritten;
+            observed.front_proxies = before.front_proxies;
             observed.upgrade_snapshot = before.upgrade_snapshot;
         }
         finished
@@ -502,6 +508,21 @@ impl World {
             }
             Action::AskHeldTokens { .. } => {
                 observed.held_tokens = Some(self.held_tokens.clone());
+            }
+            Action::FrontProxies { write: None, .. } => {
+                // A kube-apiserver has added what it believes.
+                self.front_proxies = rotation_front_proxy::with(self, &self.front_proxies);
+                observed.front_proxies = Some(Ok(self.front_proxies.clone()));
+            }
+            Action::FrontProxies {
+                write: Some(authorities),
+                ..
+            } => {
+                if !self.spend(budget) {
+                    return false;
+                }
+                self.front_proxies.clone_from(authorities);
+                observed.front_proxies = Some(Ok(authorities.clone()));
             }
             Action::RewriteSecrets { generation, .. } => {
                 let mut old = self.at_rest.iter_mut();

@@ -1,0 +1,57 @@
+//! Reads, and writes, whom aggregated API servers of a tenant cluster believe.
+//!
+//! Invariant: it has a bounded time of its own, because nothing but a rotation waits for it; of the ConfigMap one field is
+//! kept, and one is written.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kit_client::errors::chain;
+use kube::Client;
+
+use super::sessions;
+use crate::context::Context;
+use crate::controllers::tenant_cluster::observed::Observed;
+use crate::tenant_session::budget::Budget;
+use crate::tenant_session::front_proxies;
+
+/// Longest time for it.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+pub(super) async fn ask(
+    ctx: &Context,
+    address: (IpAddr, u16),
+    write: Option<&str>,
+    observed: &mut Observed,
+    now: Timestamp,
+) {
+    let told = answer(ctx, address, write, observed, now).await;
+    observed.front_proxies = Some(told);
+}
+
+async fn answer(
+    ctx: &Context,
+    address: (IpAddr, u16),
+    write: Option<&str>,
+    observed: &Observed,
+    now: Timestamp,
+) -> Result<String, String> {
+    if !sessions::lets(ctx, observed) {
+        return Err("others that are slow to answer are asked first".to_owned());
+    }
+    ctx.leadership.ensure().map_err(|error| chain(&error))?;
+    let session = sessions::administrator(ctx, observed, address, true, now);
+    let session = session.map_err(|error| chain(&error))?;
+    let session = session.ok_or("keys of the operator are missing")?;
+    let budget = Budget::waiting(PATIENCE);
+    let client: Client = session.client(&budget).map_err(|error| chain(&error))?;
+    let asking = Box::pin(async {
+        match write {
+            Some(authorities) => front_proxies::write(&client, authorities).await,
+            None => front_proxies::read(&client).await,
+        }
+    });
+    let asked = budget.within(asking).await;
+    asked.map_err(|error| error.to_string())?
+}
