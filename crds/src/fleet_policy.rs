@@ -36,6 +36,8 @@ const TWO_SAID: &str =
     "opens and closes are the same moments: write two, as \"0 22 * * *\" and \"0 4 * * *\"";
 
 /// In which order, when and how many at a time tenant clusters follow another operator.
+// Columns of one type are no duplicates.
+#[allow(clippy::duplicated_attributes)]
 #[derive(Clone, CustomResource, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[kube(
     group = "covey.dev",

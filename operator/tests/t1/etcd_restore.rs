@@ -396,7 +396,7 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
     for (name, attached) in VOLUMES {
         let claim = claims.get_opt(name).await?;
         let stays = claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_none());
-        ensure!(stays == !attached.is_empty(), "{name} stays: {stays}");
+        ensure!(stays != attached.is_empty(), "{name} stays: {stays}");
     }
     let kept = ("True", Reason::VolumesKept);
     told(&site, "back", "OrphanedVolumes", kept).await?;

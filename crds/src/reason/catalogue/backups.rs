@@ -100,7 +100,7 @@ macro_rules! with_backups {
         VolumesDeleted: Fine, "", since "0.2.0";
         /// PersistentVolumes of the tenant cluster of then have no volume behind them any more; `status.missing` of the Restore names them. Nothing is made in their place.
         /// Cause: They were deleted after the moment, or lost.
-        VolumesMissing: Person, "Delete these PersistentVolumes and their claims in the tenant cluster, and have their owners fill new ones.", since "0.2.0";
+        VolumesMissing: Person, "Delete these PersistentVolumes (`kubectl delete pv`) and their claims in the tenant cluster, and have their owners fill new ones.", since "0.2.0";
         /// There is no TenantCluster of the name in `spec.clusterName` beside the Restore.
         /// Cause: A typing error; else it was deleted, and its backup is read with `etcd-agent backup restore`.
         RestoreWithoutCluster: Person, "Make it, or make another Restore whose `spec.clusterName` is right.", since "0.2.0";

@@ -166,7 +166,7 @@ async fn a_node_is_shown_the_way_and_its_pods_go_on() -> Result<()> {
         node(&machine, &old).await?;
         claim(&machine, &owner("m")).await?;
         let found = facts(&machine, "m").await?;
-        assert_eq!(found.kubelet_authorities, [old_print.clone()], "{flavour:?}");
+        assert_eq!(found.kubelet_authorities, std::slice::from_ref(&old_print), "{flavour:?}");
         // The authority was turned meanwhile: the old one is trusted beside the new one.
         let both = format!("{old}{new}");
         let foreign = adopt(&machine, &both, "another digest").await?;

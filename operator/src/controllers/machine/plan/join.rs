@@ -297,7 +297,7 @@ fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, 
     let name = machine.name_any();
     let cluster = observed.cluster.as_ref();
     let of_machine = user_data::Machine {
-        name: name.clone(),
+        name,
         provider_id: observed.provider_id.clone(),
         labels: machine.spec.labels.clone(),
         taints: machine.spec.taints.iter().map(taint).collect(),

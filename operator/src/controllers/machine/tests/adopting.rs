@@ -64,7 +64,7 @@ fn a_node_keeps_the_name_that_its_provider_gave_it_once() {
     let world = taken(&before);
     let status = world.machine.status.clone().unwrap();
     assert_eq!(status.provider_id.as_ref(), Some(&before));
-    assert_eq!(status.node_name, Some(name.clone()));
+    assert_eq!(status.node_name, Some(name));
     assert!(world.token.is_none() && world.user_data.is_some());
     assert_eq!(world.node.as_ref().unwrap().provider_id, before);
     assert_eq!(world.remote.as_ref().unwrap().provider_id, before);
@@ -77,7 +77,7 @@ fn a_node_that_joined_by_itself_is_called_as_its_host_is() {
     let name = world.machine.metadata.name.clone().unwrap();
     let id = format!("{HOST}/{name}");
     assert_eq!(world.node.as_ref().unwrap().provider_id, id);
-    let status = world.machine.status.clone().unwrap();
+    let status = world.machine.status.unwrap();
     assert_eq!(
         (status.provider_id, status.node_name),
         (Some(id), Some(name))

@@ -74,7 +74,7 @@ fn machine_is_left_alone_where_nobody_knows_that_a_restore_took_its_node_away() 
                 .status
                 .as_mut()
                 .unwrap()
-                .restore = None
+                .restore = None;
         },
         |world| world.vm.as_mut().unwrap().state = providers::State::Creating,
     ];

@@ -828,9 +828,9 @@ impl World {
         }
     }
 
-    /// Reconciles until nothing is written any more.
+    /// Reconciles until nothing is written any more: a rotation has the most steps.
     pub(super) fn settle(&mut self) {
-        for _ in 0..8 {
+        for _ in 0..24 {
             let before = self.writes;
             assert!(self.reconcile(&mut usize::MAX.clone()));
             if before == self.writes {

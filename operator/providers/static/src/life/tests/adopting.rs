@@ -184,7 +184,7 @@ fn nothing_is_taken_from_an_owner_that_may_be_alive() {
 #[test]
 fn only_the_machine_that_was_made_for_this_node_gets_it() {
     let case = seen_as(true, node());
-    let hosts = [case.observed.host.clone()];
+    let hosts = [case.observed.host];
     let uid = hosts[0].metadata.uid.clone().unwrap();
     let selector = api::node_pool::HostSelector::default();
     let right = adopter(&uid, FINGERPRINT);
