@@ -15,7 +15,7 @@
 //! | [`tenant_namespace`] | tenant namespaces whose TenantCluster is gone |
 //!
 //! Invariant: kinds do not know each other; what one must know of another it reads from the API or the
-//! stores.
+//! stores. Long because every kind is run here.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Manager: stores, watches and controllers of a running operator, without the process around them.
 //!
 //! Invariant: stores are kept in every replica; only the one that leads reconciles, and it ends with
-//! the Lease.
+//! the Lease. Long because every kind has its store, its watch and its trigger here.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -29,7 +29,7 @@ impl Rewrites {
     }
 
     /// Nothing has to be written again before this key.
-    pub fn reach(&self, uid: &str, terms: &Terms, key: Vec<u8>) {
+    pub fn record(&self, uid: &str, terms: &Terms, key: Vec<u8>) {
         self.all().insert(uid.to_owned(), (terms.clone(), key));
     }
 
@@ -55,7 +55,7 @@ mod tests {
         };
         let rewrites = Rewrites::default();
         assert_eq!(rewrites.reached("a", &terms(2, "x")), None);
-        rewrites.reach("a", &terms(2, "x"), b"k".to_vec());
+        rewrites.record("a", &terms(2, "x"), b"k".to_vec());
         assert_eq!(rewrites.reached("a", &terms(2, "x")), Some(b"k".to_vec()));
         assert_eq!(rewrites.reached("a", &terms(3, "x")), None);
         assert_eq!(rewrites.reached("a", &terms(2, "y")), None);

@@ -2,7 +2,7 @@
 //! Restores, ProviderConfigs, FleetPolicies and tenant namespaces be reconciled again.
 //!
 //! Invariant: a change of a TenantCluster triggers its pools and Machines only when it is one that they
-//! read, so the status of a busy control plane costs them nothing.
+//! read, so the status of a busy control plane costs them nothing. Long because every kind has its channel here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};

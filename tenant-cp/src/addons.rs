@@ -20,3 +20,6 @@ pub mod kube_proxy;
 mod manifest;
 pub mod overlay;
 pub mod registry;
+
+/// Name of the driver of volumes inside tenant clusters: what their PersistentVolumes name.
+pub use csi::DRIVER as VOLUME_DRIVER;

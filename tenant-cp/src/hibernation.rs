@@ -54,14 +54,14 @@ impl Schedule {
             ("sleep", schedule.sleep.as_str()),
             ("wake", schedule.wake.as_str()),
         ];
-        Self::between(times, schedule.time_zone.as_deref())
+        Self::read_moments(times, schedule.time_zone.as_deref())
     }
 
     /// Reads one of other fields: what is so from the first moments until the second ones.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn between(
+    pub fn read_moments(
         [from, until]: [(&'static str, &str); 2],
         zone_name: Option<&str>,
     ) -> Result<Self, Fault> {

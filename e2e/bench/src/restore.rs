@@ -8,6 +8,7 @@
 mod figures;
 pub mod flows;
 mod load;
+mod options;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +17,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use api::tenant_cluster::EtcdMemberStatus;
 use api::{ConditionType, Reason, Restore, Snapshot, condition};
-use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams, LogParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
@@ -29,6 +29,8 @@ use suites::scenario::{self, Scenario};
 
 use self::figures::{Ack, losses_s, lost, noise, samples};
 use self::load::Load;
+pub use self::options::Options;
+use self::options::{BESIDE, ready};
 pub use self::report::{Most, Report};
 use super::machine::Machine;
 use super::place::interrupted;
@@ -44,31 +46,6 @@ const OBJECT: usize = 256 * 1024;
 const MIB: usize = 1024 * 1024;
 /// Members are replaced no sooner after one another (docs/etcd.md).
 const BETWEEN: Duration = Duration::from_secs(600);
-/// Writes a second while a member is replaced.
-const BESIDE: u32 = 20;
-
-/// What to measure.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Writes a second under which the loss is measured.
-    pub rate: u32,
-    /// How long; zero leaves it out.
-    pub load: Duration,
-    /// Restores, one after another; 0 leaves them out.
-    pub restores: usize,
-    /// Members of etcd of the tenant cluster that is restored.
-    pub members: i32,
-    /// MiB of data in it.
-    pub data_mib: usize,
-    /// Writes between the full snapshot and each restore.
-    pub deltas: u64,
-    /// Members to replace, one after another; 0 leaves them out.
-    pub replacements: usize,
-    /// Kubernetes version of the tenant clusters.
-    pub version: String,
-    /// How long any one step may take.
-    pub patience: Duration,
-}
 
 /// Measures. What it did is told to `say`.
 ///
@@ -417,16 +394,6 @@ async fn replacements(
 
 async fn all_ready(tenant: &Tenant, options: &Options) -> Result<()> {
     ready(tenant, 3, options).await
-}
-
-/// Waits until so many members are ready.
-async fn ready(tenant: &Tenant, members: i32, options: &Options) -> Result<()> {
-    let sets: Api<StatefulSet> = tenant.parts();
-    let what = format!("{members} members are ready");
-    wait_for(&sets, "etcd", &what, options.patience, |set| {
-        (set.status.as_ref()?.ready_replicas == Some(members)).then_some(())
-    })
-    .await
 }
 
 /// Takes a member's volume away, and waits until another one serves in its place.

@@ -43,5 +43,5 @@ fn schedule(window: &Window) -> Result<Schedule, Fault> {
         ("opens", window.opens.as_str()),
         ("closes", window.closes.as_str()),
     ];
-    Schedule::between(times, window.time_zone.as_deref())
+    Schedule::read_moments(times, window.time_zone.as_deref())
 }

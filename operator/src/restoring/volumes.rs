@@ -76,7 +76,7 @@ pub struct Seen {
 }
 
 /// A look: none of it where anything could not be read whole; then why, in words that stay the same.
-pub type Look = Result<Seen, &'static str>;
+pub type Listed = Result<Seen, &'static str>;
 
 impl Seen {
     /// Volumes that the tenant cluster does not know, by name. `since`: when the restore began.
@@ -124,7 +124,7 @@ impl Seen {
 
 /// Volumes to delete now.
 #[must_use]
-pub fn to_delete<'a>(restore: &Restore, look: &'a Look, since: Timestamp) -> Vec<&'a Volume> {
+pub fn to_delete<'a>(restore: &Restore, look: &'a Listed, since: Timestamp) -> Vec<&'a Volume> {
     let Ok(seen) = look else {
         return Vec::new();
     };
@@ -157,7 +157,7 @@ pub struct Said {
 
 /// Says it.
 #[must_use]
-pub fn said(restore: &Restore, look: &Look, since: Timestamp) -> Said {
+pub fn said(restore: &Restore, look: &Listed, since: Timestamp) -> Said {
     use ConditionStatus::{False, True, Unknown};
     let seen = match look {
         Ok(seen) => seen,

@@ -13,7 +13,7 @@ use suites::scenario::steady::Steady;
 
 use super::figures::Ack;
 use super::load::Load;
-use super::{BESIDE, Options, ready};
+use super::options::{BESIDE, Options, ready};
 use crate::round;
 
 /// What the client had of one of them (60 requests a second, none tried again).

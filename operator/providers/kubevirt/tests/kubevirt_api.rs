@@ -237,7 +237,10 @@ async fn a_management_cluster_without_kubevirt_says_so() -> Result<()> {
     let world = World::on(api.admin()?, "none").await?;
     let (provider, machine) = (&world.provider, &world.machine);
     let errors = [
-        provider.check("team-a", &machine.spec.provider).await.unwrap_err(),
+        provider
+            .check("team-a", &machine.spec.provider)
+            .await
+            .unwrap_err(),
         provider.create(machine).await.unwrap_err(),
         provider.describe(machine, None).await.unwrap_err(),
         provider.delete(machine).await.unwrap_err(),
@@ -260,7 +263,10 @@ async fn a_check_says_whether_machines_could_be_made_and_makes_none() -> Result<
         return Ok(());
     };
     let wanted = &world.machine.spec.provider;
-    assert_eq!(world.provider.check("team-a", wanted).await?, Checked::default());
+    assert_eq!(
+        world.provider.check("team-a", wanted).await?,
+        Checked::default()
+    );
     assert!(
         world
             .vms()
@@ -276,7 +282,11 @@ async fn a_check_says_whether_machines_could_be_made_and_makes_none() -> Result<
     let off = KubeVirt::new(world.client.clone(), off, MANAGER);
     let error = off.check("team-a", wanted).await.unwrap_err();
     assert!(matches!(error, Error::NotConfigured(_)), "{error:?}");
-    let error = world.provider.check("team-a", &Default::default()).await.unwrap_err();
+    let error = world
+        .provider
+        .check("team-a", &Default::default())
+        .await
+        .unwrap_err();
     assert!(matches!(error, Error::NoneNamed), "{error:?}");
     Ok(())
 }

@@ -20,11 +20,11 @@ use kit_client::write::{self, Deletion};
 use kit_objects::kinds;
 use kube::api::{ListParams, PropagationPolicy};
 use kube::{Api, Client, ResourceExt};
-use tenant_cp::addons::csi;
+use tenant_cp::addons::VOLUME_DRIVER;
 
 use crate::context::Context;
 use crate::controllers::tenant_backup::error::Error;
-use crate::restoring::volumes::{Known, Look, Seen, Volume};
+use crate::restoring::volumes::{Known, Listed, Seen, Volume};
 use crate::state;
 use crate::status::one_line;
 use crate::tenant_session::budget::{Budget, Exceeded};
@@ -43,16 +43,16 @@ const TOO_MANY: &str = "the tenant cluster has more PersistentVolumes and claims
     (4000), so it is not known which volumes it knows: delete there what is not needed, or delete this Restore";
 const TOO_MANY_CLAIMS: &str = "the tenant namespace has more than 10000 volumes, so it is not known which of them the tenant cluster knows";
 
-/// Looks.
+/// Lists them.
 ///
 /// # Errors
 /// [`Error::Read`] of what the management cluster says. That the tenant cluster does not answer is no error.
-pub(super) async fn look(
+pub(super) async fn list(
     ctx: &Context,
     restore: &Restore,
     cluster: &TenantCluster,
     ns: &str,
-) -> Result<Look, Error> {
+) -> Result<Listed, Error> {
     let uid = cluster.uid().unwrap_or_default();
     let Some(volumes) = volumes(ctx, ns, &uid).await? else {
         return Ok(Err(TOO_MANY_CLAIMS));
@@ -218,7 +218,7 @@ fn of(volume: &PersistentVolume) -> Known {
         name: one_line(&volume.name_any(), 253),
         // Names of ours are shorter: what is cut is none of them.
         handle: csi.map(|csi| one_line(&csi.volume_handle, 253)),
-        is_ours: is_used && csi.is_some_and(|csi| csi.driver == csi::DRIVER),
+        is_ours: is_used && csi.is_some_and(|csi| csi.driver == VOLUME_DRIVER),
         claim: claim.map(|(namespace, name)| one_line(&format!("{namespace}/{name}"), 320)),
     }
 }

@@ -22,7 +22,7 @@ use crate::controllers::tenant_backup::report::{self, Choice};
 use crate::controllers::tenant_cluster::observe::restore::balancers;
 use crate::restoring::Mark;
 use crate::restoring::begin::{awaits, cluster_id, moment, other, source};
-use crate::restoring::volumes::Look;
+use crate::restoring::volumes::Listed;
 
 /// The moment that is asked for where none is named.
 const LATEST: &str = "latest";
@@ -122,12 +122,12 @@ async fn volumes(
     ctx: &Context,
     restore: &Restore,
     cluster: &TenantCluster,
-) -> Result<Option<(Look, Timestamp)>, Error> {
+) -> Result<Option<(Listed, Timestamp)>, Error> {
     let namespace = cluster.status.as_ref().and_then(|s| s.namespace.as_ref());
     let (Some(since), Some(namespace)) = (looks_for_volumes(restore, cluster), namespace) else {
         return Ok(None);
     };
-    let look = inside::look(ctx, restore, cluster, namespace).await?;
+    let look = inside::list(ctx, restore, cluster, namespace).await?;
     Ok(Some((look, since)))
 }
 

@@ -19,7 +19,7 @@ use super::into::Into;
 use super::orphans;
 use crate::controllers::tenant_backup::report::{self, Choice, Report};
 use crate::restoring::begin::{self, awaits, cluster_id, ended, moment, other, short, source};
-use crate::restoring::volumes::{self, CLAIM, Look, NAMED};
+use crate::restoring::volumes::{self, CLAIM, Listed, NAMED};
 use crate::restoring::{MARGIN, Mark};
 use crate::status::one_line;
 
@@ -42,7 +42,7 @@ pub struct Observed {
     /// Load balancers of the tenant namespace, by name; none where they were not looked for.
     pub balancers: Option<Vec<(Mark, Orphan)>>,
     /// Volumes, and when the restore began; none where they were not looked for.
-    pub volumes: Option<(Look, Timestamp)>,
+    pub volumes: Option<(Listed, Timestamp)>,
 }
 
 /// What is to be done.

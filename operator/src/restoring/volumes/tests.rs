@@ -62,7 +62,7 @@ fn names<'a>(volumes: &[&'a Volume]) -> Vec<&'a str> {
 }
 
 /// The restore with what was said of volumes in its status.
-fn saying(mut restore: Restore, look: &Look) -> Restore {
+fn saying(mut restore: Restore, look: &Listed) -> Restore {
     let said = said(&restore, look, at(SINCE));
     let condition = json!({ "type": "OrphanedVolumes", "status": said.status.as_str(),
         "reason": said.reason.as_str(), "message": said.message, "lastTransitionTime": SINCE,
@@ -127,7 +127,7 @@ fn every_decision_is_said_and_settles_what_it_decides() {
         seen
     };
     let none = Seen::default;
-    let unknown = || -> Look { Err("it is silent") };
+    let unknown = || -> Listed { Err("it is silent") };
     for (orphans, confirmed, look, reason, is_settled) in [
         ("Report", true, Ok(mixed()), Reason::VolumesFound, false),
         ("Report", true, Ok(none()), Reason::NoOrphans, true),

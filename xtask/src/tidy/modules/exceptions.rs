@@ -52,6 +52,7 @@ pub(super) const CIRCLES: &Exceptions = &[
             "operator/src/controllers/machine/plan.rs -> operator/src/controllers/machine/plan/conditions.rs",
             "operator/src/controllers/machine/plan.rs -> operator/src/controllers/machine/plan/deletion.rs",
             "operator/src/controllers/machine/plan.rs -> operator/src/controllers/machine/plan/join.rs",
+            "operator/src/controllers/machine/plan.rs -> operator/src/controllers/machine/plan/restart.rs",
             "operator/src/controllers/machine/plan/join.rs -> operator/src/controllers/machine.rs",
             "operator/src/controllers/node_pool/plan.rs -> operator/src/controllers/node_pool/plan/autoscaling.rs",
             "operator/src/controllers/node_pool/plan.rs -> operator/src/controllers/node_pool/plan/capacity.rs",

@@ -7,14 +7,14 @@ use api::restore::{Orphan, Orphans};
 use super::*;
 use crate::controllers::restore::plan::looks_for_volumes;
 use crate::restoring::Mark;
-use crate::restoring::volumes::{Known, Look, Seen, Volume};
+use crate::restoring::volumes::{Known, Listed, Seen, Volume};
 
 fn since() -> Timestamp {
     "2026-11-26T20:00:00Z".parse().unwrap()
 }
 
 /// One volume that is not known, and a PersistentVolume that points nowhere.
-fn mixed() -> Look {
+fn mixed() -> Listed {
     let volume = Volume {
         name: "vol-pvc-b".to_owned(),
         asked_as: "pvc-b".to_owned(),
@@ -39,7 +39,7 @@ fn serving() -> Arc<TenantCluster> {
     holding(&prepared, ("True", "Answering"))
 }
 
-fn look(restore: &Restore, look: Look) -> Plan {
+fn look(restore: &Restore, look: Listed) -> Plan {
     let balancer = Orphan {
         kind: "Service".to_owned(),
         name: "lb-late".to_owned(),

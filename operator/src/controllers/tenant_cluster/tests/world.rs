@@ -39,6 +39,7 @@ use crate::upgrades::{snapshot, versions};
 
 mod controllers;
 mod hibernation;
+mod laws;
 mod restore;
 
 pub(super) use hibernation::Sleeper;
@@ -642,13 +643,6 @@ impl World {
         self.snapshots.get(&name).cloned()
     }
 
-    /// Names of Restores that are not over.
-    fn asks_for_restores(&self) -> BTreeSet<String> {
-        let all = self.objects.iter().filter(|(key, _)| key.kind == "Restore");
-        let asked = all.filter(|(_, restore)| restore["over"] != true);
-        asked.map(|(key, _)| key.name.clone()).collect()
-    }
-
     /// Asks the members again that were asked before.
     fn ask(&self, observed: &mut Observed) {
         let members = observed.etcd.answers().map(|(name, _)| name.to_owned());
@@ -797,58 +791,5 @@ impl World {
             .filter(|part| !part.is_settled())
             .collect();
         panic!("a plan does not come to an end: {left:#?}");
-    }
-
-    /// The plan deletes this Deployment with its pods, and nothing else yet.
-    pub(super) fn only_deletes(&self, deployment: &Key) {
-        let plan = plan(&self.observe(), &self.settings, self.now);
-        let targets: Vec<_> = plan.deletions().collect();
-        let [first] = &targets[..] else {
-            panic!("{targets:?}")
-        };
-        assert_eq!(
-            (&first.key, first.with_dependents),
-            (deployment, true),
-            "only it, and with its pods"
-        );
-    }
-
-    /// No plan deletes what the spec wants.
-    pub(super) fn is_lawful(&self, plan: &Plan) {
-        if self.cluster.metadata.deletion_timestamp.is_some() {
-            return;
-        }
-        let inside = plan.actions().filter_map(|action| match action {
-            Action::ApplyTenantObjects { changes, .. } => Some(&changes.delete),
-            _ => None,
-        });
-        let outside = plan.parts.iter().map(|part| &part.deletions);
-        for target in inside.chain(outside).flatten() {
-            assert!(!self.wanted.contains(&target.key), "{}", target.key);
-        }
-    }
-
-    /// Reconciles until nothing is written any more: a rotation has the most steps.
-    pub(super) fn settle(&mut self) {
-        for _ in 0..24 {
-            let before = self.writes;
-            assert!(self.reconcile(&mut usize::MAX.clone()));
-            if before == self.writes {
-                return;
-            }
-        }
-        panic!("writes never end");
-    }
-
-    pub(super) fn secret(&self, name: &str) -> Option<&Value> {
-        self.objects.get(&Key::new("Secret", NS, name))
-    }
-
-    pub(super) fn condition(&self, type_: &str) -> (String, String) {
-        let conditions = self.cluster.status.iter().flat_map(|s| &s.conditions);
-        let found = conditions.into_iter().find(|c| c.type_ == type_);
-        found
-            .map(|c| (c.status.clone(), c.reason.clone()))
-            .unwrap_or_default()
     }
 }

@@ -71,7 +71,7 @@ async fn answer(
         let passed = budget.within(pass(&etcd, &api, from, generation)).await;
         match passed.map_err(|error| error.to_string())? {
             Ok(Pass { reached, end }) => {
-                ctx.rewrites.reach(&uid, &terms, reached);
+                ctx.rewrites.record(&uid, &terms, reached);
                 return match end {
                     End::All => Ok(Rewritten::All),
                     End::Paused => Ok(Rewritten::Some),

@@ -79,6 +79,13 @@ impl Play {
 }
 
 impl World {
+    /// Names of Restores that are not over.
+    pub(super) fn asks_for_restores(&self) -> BTreeSet<String> {
+        let all = self.objects.iter().filter(|(key, _)| key.kind == "Restore");
+        let asked = all.filter(|(_, restore)| restore["over"] != true);
+        asked.map(|(key, _)| key.name.clone()).collect()
+    }
+
     pub(super) fn see_restore(&self) -> Option<RestoreSeen> {
         let play = self.restore.as_ref()?;
         let target = json!({
