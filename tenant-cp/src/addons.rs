@@ -22,4 +22,4 @@ pub mod overlay;
 pub mod registry;
 
 /// Name of the driver of volumes inside tenant clusters: what their PersistentVolumes name.
-pub use csi::DRIVER as VOLUME_DRIVER;
+pub use csi::names::DRIVER as VOLUME_DRIVER;
