@@ -11,6 +11,7 @@
 //! | [`tenant_backup`] | backups of TenantClusters' etcd |
 //! | [`snapshot`] | Snapshots: that one is taken and kept, and what it is |
 //! | [`restore`] | Restores: whether a moment can be had |
+//! | [`status_only`] | what those have in common that write nothing but a status |
 //! | [`fleet_policy`] | FleetPolicies: who may follow another operator now |
 //! | [`tenant_namespace`] | tenant namespaces whose TenantCluster is gone |
 //!
@@ -59,6 +60,7 @@ pub mod node_pool;
 pub mod provider_config;
 pub mod restore;
 pub mod snapshot;
+pub mod status_only;
 pub mod tenant_backup;
 pub mod tenant_cluster;
 pub mod tenant_namespace;

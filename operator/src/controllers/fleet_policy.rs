@@ -10,43 +10,17 @@ use api::condition::is_true;
 use api::{ConditionType, FleetPolicy, FleetPolicyStatus, Reason};
 use jiff::Timestamp;
 use kit::events::Notice;
-use kit::lease::NotLeader;
-use kit::panics::Panicked;
-use kit_client::errors::{Class, Classify};
+use kit_client::errors::Classify as _;
 use kube::runtime::controller::Action as Requeue;
 use kube::{Resource as _, ResourceExt as _};
 
 use crate::context::Context;
+use crate::controllers::status_only::{self, Error};
 use crate::fleet::plan;
-use crate::{state, status};
+use crate::state;
 
 /// How long changes of tenant clusters are throttled.
 pub const PERIOD: Duration = Duration::from_millis(500);
-
-/// Why a reconcile failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Another replica leads.
-    #[error("the status of a FleetPolicy is another replica's work now")]
-    Fence(#[source] NotLeader),
-    /// The API refused or did not answer.
-    #[error("write the status")]
-    Write(#[source] kit_client::write::Error),
-    /// It panicked.
-    #[error(transparent)]
-    Panicked(#[from] Panicked),
-}
-
-impl Classify for Error {
-    fn class(&self) -> Class {
-        match self {
-            Self::Panicked(panicked) => panicked.class(),
-            // Whoever leads now writes it.
-            Self::Fence(_) => Class::Transient,
-            Self::Write(source) => source.class(),
-        }
-    }
-}
 
 /// One reconcile, from the top.
 ///
@@ -73,9 +47,7 @@ async fn step(ctx: &Context, policy: &FleetPolicy) -> Result<Option<Duration>, E
     };
     let before = policy.status.clone().unwrap_or_default();
     if before != wanted {
-        ctx.leadership.ensure().map_err(Error::Fence)?;
-        let written = status::write_status(&ctx.client, policy, &wanted).await;
-        written.map_err(Error::Write)?;
+        status_only::write(ctx, policy, &wanted).await?;
         tell(ctx, policy, &before, &wanted).await;
     }
     let pause = again.map(|again| again.duration_since(now));

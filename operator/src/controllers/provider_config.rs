@@ -10,9 +10,7 @@ use std::time::Duration;
 use api::{Machine, ProviderConfig};
 use jiff::Timestamp;
 use kit::events::Notice;
-use kit::lease::NotLeader;
-use kit::panics::Panicked;
-use kit_client::errors::{Class, Classify};
+use kit_client::errors::Classify as _;
 use kube::api::{ListParams, PartialObjectMeta};
 use kube::runtime::controller::Action as Requeue;
 use kube::{Api, Client, Resource as _, ResourceExt};
@@ -22,35 +20,11 @@ pub mod plan;
 use self::plan::{Observed, plan};
 use crate::clouds::Swept;
 use crate::context::Context;
-use crate::{state, status};
+use crate::controllers::status_only::{self, Error};
+use crate::state;
 
 /// Machines of one page.
 const PAGE: u32 = 500;
-
-/// Why a reconcile failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Another replica leads.
-    #[error("ProviderConfigs are another replica's work now")]
-    Fence(#[source] NotLeader),
-    /// The API refused the status, or did not answer.
-    #[error("write the status of the ProviderConfig")]
-    Write(#[source] kit_client::write::Error),
-    /// It panicked.
-    #[error(transparent)]
-    Panicked(#[from] Panicked),
-}
-
-impl Classify for Error {
-    fn class(&self) -> Class {
-        match self {
-            Self::Panicked(panicked) => panicked.class(),
-            // Whoever leads now does it.
-            Self::Fence(_) => Class::Transient,
-            Self::Write(source) => source.class(),
-        }
-    }
-}
 
 /// One reconcile, from the top.
 ///
@@ -80,9 +54,7 @@ async fn step(ctx: &Context, config: &ProviderConfig) -> Result<Option<Duration>
     };
     let plan = plan(config, &observed, Timestamp::now());
     if config.status.as_ref() != Some(&plan.status) {
-        ctx.leadership.ensure().map_err(Error::Fence)?;
-        let written = status::write_status(&ctx.client, config, &plan.status).await;
-        written.map_err(Error::Write)?;
+        status_only::write(ctx, config, &plan.status).await?;
         if let Some((reason, message)) = plan.event {
             let notice = Notice::warning(reason, message);
             let regarding = config.object_ref(&());

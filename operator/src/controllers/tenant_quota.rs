@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use api::TenantQuota;
 use jiff::Timestamp;
-use kit::lease::NotLeader;
-use kit::panics::Panicked;
-use kit_client::errors::{Class, Classify};
+use kit_client::errors::Classify as _;
 use kube::runtime::controller::Action as Requeue;
 
 pub mod plan;
@@ -18,36 +16,12 @@ pub mod plan;
 mod tests;
 
 use crate::context::Context;
-use crate::{state, status};
+use crate::controllers::status_only::{self, Error};
+use crate::state;
 
 /// How long changes of what is used are throttled: fifty tenant clusters that are created together are
 /// a few writes.
 pub const PERIOD: Duration = Duration::from_millis(500);
-
-/// Why a reconcile failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Another replica leads.
-    #[error("the status of a TenantQuota is another replica's work now")]
-    Fence(#[source] NotLeader),
-    /// The API refused or did not answer.
-    #[error("write the status")]
-    Write(#[source] kit_client::write::Error),
-    /// It panicked.
-    #[error(transparent)]
-    Panicked(#[from] Panicked),
-}
-
-impl Classify for Error {
-    fn class(&self) -> Class {
-        match self {
-            Self::Panicked(panicked) => panicked.class(),
-            // Whoever leads now writes it.
-            Self::Fence(_) => Class::Transient,
-            Self::Write(source) => source.class(),
-        }
-    }
-}
 
 /// One reconcile, from the top.
 ///
@@ -67,9 +41,7 @@ async fn write(ctx: &Context, quota: &Arc<TenantQuota>) -> Result<(), Error> {
     if quota.status.as_ref() == Some(&wanted) {
         return Ok(());
     }
-    ctx.leadership.ensure().map_err(Error::Fence)?;
-    let written = status::write_status(&ctx.client, &**quota, &wanted).await;
-    written.map(|_| ()).map_err(Error::Write)
+    status_only::write(ctx, &**quota, &wanted).await
 }
 
 /// When to try again after a failure: the class decides.
