@@ -7,8 +7,6 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kit_client::errors::chain;
-use kube::Client;
 
 use super::sessions;
 use crate::context::Context;
@@ -37,15 +35,8 @@ async fn answer(
     observed: &Observed,
     now: Timestamp,
 ) -> Result<String, String> {
-    if !sessions::lets(ctx, observed) {
-        return Err("others that are slow to answer are asked first".to_owned());
-    }
-    ctx.leadership.ensure().map_err(|error| chain(&error))?;
-    let session = sessions::administrator(ctx, observed, address, true, now);
-    let session = session.map_err(|error| chain(&error))?;
-    let session = session.ok_or("keys of the operator are missing")?;
     let budget = Budget::waiting(PATIENCE);
-    let client: Client = session.client(&budget).map_err(|error| chain(&error))?;
+    let client = sessions::rotating(ctx, observed, address, &budget, now)?;
     let asking = Box::pin(async {
         match write {
             Some(authorities) => front_proxies::write(&client, authorities).await,

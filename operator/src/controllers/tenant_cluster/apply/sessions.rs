@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use api::tenant_cluster::EndpointStatus;
 use jiff::Timestamp;
-use kube::ResourceExt;
+use kit_client::errors::chain;
 use kube::runtime::reflector::ObjectRef;
+use kube::{Client, ResourceExt};
 use tenant_cp::generations::bundle;
 use tenant_cp::network::metadata;
 use tenant_cp::{certificates, names};
@@ -21,6 +22,7 @@ use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::state;
 use crate::tenant_session::api_probes::Probed;
+use crate::tenant_session::budget::Budget;
 use crate::tenant_session::bulkhead::Pass;
 use crate::tenant_session::session::{Error, Session};
 
@@ -190,4 +192,26 @@ pub(super) fn administrator(
     };
     let pair = pki::issue(&certificates::super_admin(), Some(signer), now)?;
     Ok(session(ctx, observed, address, pair))
+}
+
+/// The administrator's client for what a rotation asks and writes, within a budget of its own: the tenant is asked only
+/// while nobody else is kept waiting by it, and only by who leads.
+///
+/// # Errors
+/// Why there is none now.
+pub(super) fn rotating(
+    ctx: &Context,
+    observed: &Observed,
+    address: (IpAddr, u16),
+    budget: &Budget,
+    now: Timestamp,
+) -> Result<Client, String> {
+    if !lets(ctx, observed) {
+        return Err("others that are slow to answer are asked first".to_owned());
+    }
+    ctx.leadership.ensure().map_err(|error| chain(&error))?;
+    let session = administrator(ctx, observed, address, true, now);
+    let session = session.map_err(|error| chain(&error))?;
+    let session = session.ok_or("keys of the operator are missing")?;
+    session.client(budget).map_err(|error| chain(&error))
 }

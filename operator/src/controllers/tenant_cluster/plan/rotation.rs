@@ -77,8 +77,8 @@ impl Kind {
     /// The observation with another generation that signs.
     fn signing(self, observed: Cow<'_, Observed>, generation: Option<u32>) -> Cow<'_, Observed> {
         match self {
-            Self::Users => users::signing(observed, generation),
-            Self::FrontProxy => front_proxy::signing(observed, generation),
+            Self::Users => seen::signing(observed, names::USERS_CA, generation),
+            Self::FrontProxy => seen::signing(observed, names::FRONT_PROXY_CA, generation),
             Self::Tokens => tokens::signing(observed, generation),
             Self::AtRest => at_rest::signing(observed, generation),
         }

@@ -47,15 +47,8 @@ async fn answer(
     observed: &Observed,
     now: Timestamp,
 ) -> Result<Rewritten, String> {
-    if !sessions::lets(ctx, observed) {
-        return Err("others that are slow to answer are asked first".to_owned());
-    }
-    ctx.leadership.ensure().map_err(|error| chain(&error))?;
-    let session = sessions::administrator(ctx, observed, address, true, now);
-    let session = session.map_err(|error| chain(&error))?;
-    let session = session.ok_or("keys of the operator are missing")?;
     let budget = Budget::waiting(PATIENCE);
-    let api = session.client(&budget).map_err(|error| chain(&error))?;
+    let api = sessions::rotating(ctx, observed, address, &budget, now)?;
     let uid = observed.cluster.uid().unwrap_or_default();
     let terms = Terms {
         generation,

@@ -6,17 +6,16 @@
 //! was dropped is taken out once the last kube-apiserver is gone that would add it again.
 //! Invariant: who signed the certificate that is shown is read from the certificate itself.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::tenant_cluster::{RotationPhase, Turn};
 use kit_objects::known::Known;
-use pki::{Key, KeyPair, Signer, Store};
-use tenant_cp::generations::{authority_name, bundle, of_authority};
+use pki::{Key, KeyPair, Store};
+use tenant_cp::generations::{authority_name, bundle};
 use tenant_cp::names;
 
-use super::seen::{HowFar, Seen, dropped, in_secret, signs_by};
+use super::seen::{HowFar, Seen, believed, dropped, in_secret, signer, signs_by};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::plan::types::Action;
 use crate::rotation::facts::Facts;
@@ -41,7 +40,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
     let [_, control_plane, _] = how_far.progress;
     let asked = asked(observed);
     let hold = asked.is_some_and(|turn| turn.hold);
-    let believed = believed(observed);
+    let believed = believed(observed, AUTHORITY);
     let dropped = dropped(observed, AUTHORITY);
     let wanted = bundle(&observed.material.store, AUTHORITY);
     let is_trusted = wanted.is_some() && trusted(observed) == wanted;
@@ -101,32 +100,14 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
     }
 }
 
-pub(super) fn signing(observed: Cow<'_, Observed>, generation: Option<u32>) -> Cow<'_, Observed> {
-    let of = |name: &String| of_authority(name, AUTHORITY);
-    if observed.material.signer(AUTHORITY).and_then(of) == generation {
-        return observed;
-    }
-    let mut observed = observed;
-    let signing = &mut observed.to_mut().material.signing;
-    signing.extend(generation.map(|generation| (AUTHORITY.to_owned(), generation)));
-    observed
-}
-
 fn asked(observed: &Observed) -> Option<&Turn> {
     observed.cluster.spec.rotation.front_proxy_ca.as_ref()
-}
-
-fn believed(observed: &Observed) -> BTreeSet<u32> {
-    let names = observed.material.store.keys();
-    names
-        .filter_map(|name| of_authority(name, AUTHORITY))
-        .collect()
 }
 
 /// The one that signs now: it signed the certificate that kube-apiservers show.
 pub(super) fn signs(observed: &Observed) -> Option<u32> {
     let wanted = asked(observed).map(|turn| turn.generation);
-    signs_by(&believed(observed), wanted, || {
+    signs_by(&believed(observed, AUTHORITY), wanted, || {
         [signer_of_leaf(observed), None]
     })
 }
@@ -138,18 +119,10 @@ fn trusted(observed: &Observed) -> Option<String> {
 
 /// The generation that signed the certificate which new kube-apiservers would show.
 fn signer_of_leaf(observed: &Observed) -> Option<u32> {
-    let own = observed.material.store.iter();
-    let own = own.filter(|(name, _)| of_authority(name, AUTHORITY).is_some());
-    let mut store: Store = own
-        .map(|(name, pair)| (name.clone(), pair.clone()))
-        .collect();
     let certificate = in_secret(observed, names::API_SERVER, &format!("{LEAF}.crt"))?;
     let key = Key::new(String::new());
-    store.insert(LEAF.to_owned(), KeyPair { certificate, key });
-    match pki::as_issued(LEAF, &store)?.signer {
-        Signer::By(signer) => of_authority(&signer, AUTHORITY),
-        Signer::Own => None,
-    }
+    let leaf = Store::from([(LEAF.to_owned(), KeyPair { certificate, key })]);
+    signer(observed, AUTHORITY, (LEAF, leaf))
 }
 
 /// Certificates of generations that were dropped.

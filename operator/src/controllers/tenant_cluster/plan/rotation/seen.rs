@@ -2,6 +2,7 @@
 //!
 //! Invariant: it decides nothing.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use kit_objects::known::Known;
+use pki::{Signer, Store};
 use serde_json::Value;
 use tenant_cp::generations;
 use tenant_cp::rollout::order::Progress;
@@ -58,6 +60,49 @@ pub(super) fn dropped(observed: &Observed, secret: &str) -> BTreeSet<u32> {
     let names = observed::dropped(&observed.objects);
     let numbers = names.filter_map(|name| generations::of_authority(name, secret));
     numbers.collect()
+}
+
+/// Generations of an authority that are believed.
+pub(super) fn believed(observed: &Observed, authority: &str) -> BTreeSet<u32> {
+    let names = observed.material.store.keys();
+    names
+        .filter_map(|name| generations::of_authority(name, authority))
+        .collect()
+}
+
+/// The generation of an authority that signed a certificate, which is in `held` under this name.
+pub(super) fn signer(
+    observed: &Observed,
+    authority: &str,
+    (name, held): (&str, Store),
+) -> Option<u32> {
+    let of = |name: &str| generations::of_authority(name, authority);
+    let own = observed.material.store.iter();
+    let own = own.filter(|(name, _)| of(name).is_some());
+    let mut store: Store = own
+        .map(|(name, pair)| (name.clone(), pair.clone()))
+        .collect();
+    store.extend(held);
+    match pki::as_issued(name, &store)?.signer {
+        Signer::By(signer) => of(&signer),
+        Signer::Own => None,
+    }
+}
+
+/// The observation with another generation of an authority that signs.
+pub(super) fn signing<'a>(
+    observed: Cow<'a, Observed>,
+    authority: &str,
+    generation: Option<u32>,
+) -> Cow<'a, Observed> {
+    let of = |name: &String| generations::of_authority(name, authority);
+    if observed.material.signer(authority).and_then(of) == generation {
+        return observed;
+    }
+    let mut observed = observed;
+    let signing = &mut observed.to_mut().material.signing;
+    signing.extend(generation.map(|generation| (authority.to_owned(), generation)));
+    observed
 }
 
 /// The one that signs, by what holders say that they were told, the surest first. While only one of them was told of the

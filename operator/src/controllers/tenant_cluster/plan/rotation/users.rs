@@ -4,18 +4,16 @@
 //! sign more, the kube-controller-managers.
 //! Invariant: who signed the kubeconfig is read from the kubeconfig itself.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use api::tenant_cluster::Turn;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kit_objects::known::Known;
 use kit_objects::object::Key;
-use pki::{Signer, Store};
 use tenant_cp::flags::controller_manager::SIGNING_CERTIFICATE;
 use tenant_cp::{certificates, generations, names};
 
-use super::seen::{HowFar, Seen, dropped, files_of, in_secret, signs_by};
+use super::seen::{HowFar, Seen, believed, dropped, files_of, in_secret, signer, signs_by};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::rotation::facts::Facts;
 use crate::rotation::told::Subject;
@@ -32,7 +30,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
     let [_, control_plane, controllers] = how_far.progress;
     let asked = asked(observed);
     let published = (has_all_believed(observed), has_all_signers(observed));
-    let believed = believed(observed);
+    let believed = believed(observed, AUTHORITY);
     let holders = match believed.len() {
         // They cannot have another one's, and who signed is asked at every plan of every tenant cluster.
         0 | 1 => how_far.is_current(controllers, published.1),
@@ -64,17 +62,6 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
     }
 }
 
-pub(super) fn signing(observed: Cow<'_, Observed>, generation: Option<u32>) -> Cow<'_, Observed> {
-    let of = |name: &String| generations::of_authority(name, AUTHORITY);
-    if observed.material.signer(AUTHORITY).and_then(of) == generation {
-        return observed;
-    }
-    let mut observed = observed;
-    let signing = &mut observed.to_mut().material.signing;
-    signing.extend(generation.map(|generation| (AUTHORITY.to_owned(), generation)));
-    observed
-}
-
 fn asked(observed: &Observed) -> Option<&Turn> {
     observed.cluster.spec.rotation.users_ca.as_ref()
 }
@@ -83,15 +70,10 @@ fn generation(name: &str) -> Option<u32> {
     generations::of_authority(name, AUTHORITY)
 }
 
-fn believed(observed: &Observed) -> BTreeSet<u32> {
-    let names = observed.material.store.keys();
-    names.filter_map(|name| generation(name)).collect()
-}
-
 /// The one that signs now: the kube-controller-managers say it by a flag, the kubeconfig by what is in it.
 pub(super) fn signs(observed: &Observed) -> Option<u32> {
     let wanted = asked(observed).map(|turn| turn.generation);
-    signs_by(&believed(observed), wanted, || {
+    signs_by(&believed(observed, AUTHORITY), wanted, || {
         [
             told_by_flag(observed),
             signer_of_kubeconfig(observed).there(),
@@ -124,18 +106,7 @@ fn signer_of_kubeconfig(observed: &Observed) -> Known<u32> {
         let data = value.map(|value| ("value".to_owned(), value));
         let one = BTreeMap::from([(key.name.clone(), data.into_iter().collect())]);
         let admin = certificates::read_store(&one).store;
-        let own = observed.material.store.iter();
-        let own = own.filter(|(name, _)| generation(name).is_some());
-        let mut store: Store = own
-            .map(|(name, pair)| (name.clone(), pair.clone()))
-            .collect();
-        store.extend(admin);
-        let issued = pki::as_issued("admin", &store);
-        let signer = issued.and_then(|issued| match issued.signer {
-            Signer::By(signer) => generation(&signer),
-            Signer::Own => None,
-        });
-        Known::found(signer)
+        Known::found(signer(observed, AUTHORITY, ("admin", admin)))
     })
 }
 
