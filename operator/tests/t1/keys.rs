@@ -248,6 +248,35 @@ pub(crate) struct ControlPlane {
 }
 
 impl ControlPlane {
+    /// With a second generation of an authority beside the first, which signs.
+    pub(crate) fn prepared(&self, authority: &str) -> Result<Material> {
+        let mut material = self.material.clone();
+        let next = certificates::next(&self.wants(&material), authority, 2);
+        let next = next.context("it cannot be turned")?;
+        let pair = pki::issue(&next, None, Timestamp::now())?;
+        material.store.insert(next.name, pair);
+        Ok(material)
+    }
+
+    /// The second generation signs, and what the first one signed is made anew: this certificate alone.
+    pub(crate) fn switched(
+        &self,
+        prepared: &Material,
+        (authority, certificate): (&str, &str),
+    ) -> Result<Material> {
+        let mut material = prepared.clone();
+        material.signing.insert(authority.to_owned(), 2);
+        let (wants, now) = (self.wants(&material), Timestamp::now());
+        let due = certificates::plan(&wants, &material, true, now).due;
+        let names: Vec<_> = due.iter().map(|due| due.name.as_str()).collect();
+        ensure!(
+            names == [certificate],
+            "nothing else is made anew: {names:?}"
+        );
+        pki::renew(&wants, &due, &mut material.store, now)?;
+        Ok(material)
+    }
+
     pub(crate) async fn start() -> Result<Option<Self>> {
         Self::start_of(tenant()?).await
     }

@@ -4,13 +4,11 @@
 //! Invariant: kube-apiservers of two phases that follow each other run side by side, and both let in whoever the later
 //! one lets in, but for who was dropped.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use api::TenantCluster;
 use api::tenant_cluster::{RotationPhase, RotationStatus};
-use jiff::Timestamp;
 use kit_objects::kinds;
 use serde_json::json;
-use tenant_cp::certificates::{self, Material};
 use tenant_cp::names::{DROPPED, USERS_CA};
 
 use crate::keys::ControlPlane;
@@ -19,28 +17,6 @@ use crate::support::{Operator, Site};
 
 const ADMIN: &str = "kubernetes-admin";
 
-/// With a second generation beside the first, which signs.
-fn prepared(plane: &ControlPlane) -> Result<Material> {
-    let mut material = plane.material.clone();
-    let next = certificates::next(&plane.wants(&material), USERS_CA, 2);
-    let next = next.context("it cannot be turned")?;
-    let pair = pki::issue(&next, None, Timestamp::now())?;
-    material.store.insert(next.name, pair);
-    Ok(material)
-}
-
-/// The second generation signs, and what the first one signed is made anew.
-fn switched(plane: &ControlPlane, prepared: &Material) -> Result<Material> {
-    let mut material = prepared.clone();
-    material.signing.insert(USERS_CA.to_owned(), 2);
-    let (wants, now) = (plane.wants(&material), Timestamp::now());
-    let due = certificates::plan(&wants, &material, true, now).due;
-    let names: Vec<_> = due.iter().map(|due| due.name.as_str()).collect();
-    ensure!(names == ["admin"], "nothing else is made anew: {names:?}");
-    pki::renew(&wants, &due, &mut material.store, now)?;
-    Ok(material)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn people_are_let_in_all_the_time_and_who_has_the_old_kubeconfig_no_more_at_the_end()
 -> Result<()> {
@@ -48,8 +24,8 @@ async fn people_are_let_in_all_the_time_and_who_has_the_old_kubeconfig_no_more_a
         return Ok(());
     };
     let first = plane.material.clone();
-    let prepared = prepared(&plane)?;
-    let switched = switched(&plane, &prepared)?;
+    let prepared = plane.prepared(USERS_CA)?;
+    let switched = plane.switched(&prepared, (USERS_CA, "admin"))?;
     let mut dropped = switched.clone();
     dropped.store.remove(USERS_CA);
     let (old, new) = (&first.store["admin"], &switched.store["admin"]);

@@ -6,40 +6,13 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, ensure};
-use jiff::Timestamp;
 use operator::tenant_session::front_proxies;
-use tenant_cp::certificates::{self, Material};
 use tenant_cp::generations::bundle;
 use tenant_cp::names::FRONT_PROXY_CA;
 use testkit::waiting::ask_until;
 
 use crate::keys::ControlPlane;
 use crate::support::PATIENCE;
-
-/// With a second generation beside the first, which signs.
-fn prepared(plane: &ControlPlane) -> Result<Material> {
-    let mut material = plane.material.clone();
-    let next = certificates::next(&plane.wants(&material), FRONT_PROXY_CA, 2);
-    let next = next.context("it cannot be turned")?;
-    let pair = pki::issue(&next, None, Timestamp::now())?;
-    material.store.insert(next.name, pair);
-    Ok(material)
-}
-
-/// The second generation signs, and what the first one signed is made anew.
-fn switched(plane: &ControlPlane, prepared: &Material) -> Result<Material> {
-    let mut material = prepared.clone();
-    material.signing.insert(FRONT_PROXY_CA.to_owned(), 2);
-    let (wants, now) = (plane.wants(&material), Timestamp::now());
-    let due = certificates::plan(&wants, &material, true, now).due;
-    let names: Vec<_> = due.iter().map(|due| due.name.as_str()).collect();
-    ensure!(
-        names == ["front-proxy-client"],
-        "nothing else is made anew: {names:?}"
-    );
-    pki::renew(&wants, &due, &mut material.store, now)?;
-    Ok(material)
-}
 
 /// What stands in the ConfigMap, once that is so much.
 async fn once(plane: &ControlPlane, server: SocketAddr, certificates: usize) -> Result<String> {
@@ -68,8 +41,8 @@ async fn new_authority_stands_there_before_it_signs_and_the_old_one_does_until_i
     let Some(mut plane) = ControlPlane::start().await? else {
         return Ok(());
     };
-    let prepared = prepared(&plane)?;
-    let mut dropped = switched(&plane, &prepared)?;
+    let prepared = plane.prepared(FRONT_PROXY_CA)?;
+    let mut dropped = plane.switched(&prepared, (FRONT_PROXY_CA, "front-proxy-client"))?;
     once(&plane, plane.address(), 1).await?;
     // Preparing: one that believes both adds the new one, beside one that does not know it.
     let middle = plane.server_of(&prepared).await?;

@@ -18,9 +18,7 @@ pub(super) fn turn(world: &mut World, generation: u32, hold: bool) {
 }
 
 fn told(world: &World) -> Option<RotationStatus> {
-    let status = world.cluster.status.as_ref()?;
-    let mut all = status.rotation.iter();
-    all.find(|told| told.name == "encryptionKeys").cloned()
+    world.rotation("encryptionKeys")
 }
 
 fn phase(world: &World) -> RotationPhase {

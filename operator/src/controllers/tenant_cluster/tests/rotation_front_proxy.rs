@@ -17,9 +17,7 @@ fn turn(world: &mut World, generation: u32, hold: bool) {
 }
 
 fn told(world: &World) -> Option<RotationStatus> {
-    let status = world.cluster.status.as_ref()?;
-    let mut all = status.rotation.iter();
-    all.find(|told| told.name == "frontProxyCA").cloned()
+    world.rotation("frontProxyCA")
 }
 
 fn file(world: &World, secret: &str, file: &str) -> Option<String> {

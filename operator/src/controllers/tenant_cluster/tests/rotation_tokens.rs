@@ -25,9 +25,7 @@ fn turn(world: &mut World, generation: u32, hold: bool, complete: Option<u32>) {
 }
 
 fn told(world: &World) -> Option<RotationStatus> {
-    let status = world.cluster.status.as_ref()?;
-    let mut all = status.rotation.iter();
-    all.find(|told| told.name == "serviceAccountKeys").cloned()
+    world.rotation("serviceAccountKeys")
 }
 
 fn waits(world: &World) -> String {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: no plan deletes what the spec wants.
 
+use api::tenant_cluster::RotationStatus;
 use kit_objects::object::Key;
 use serde_json::Value;
 
@@ -48,6 +49,13 @@ impl World {
             }
         }
         panic!("writes never end");
+    }
+
+    /// What the status says of a rotation.
+    pub(in super::super) fn rotation(&self, name: &str) -> Option<RotationStatus> {
+        let status = self.cluster.status.as_ref()?;
+        let mut all = status.rotation.iter();
+        all.find(|told| told.name == name).cloned()
     }
 
     pub(in super::super) fn secret(&self, name: &str) -> Option<&Value> {
