@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use testkit::FaultPlan;
 use testkit::faults::{Crash, Deaths};
 use testkit::fixtures::wait_for;
+use testkit::waiting::ask_until;
 
 use super::{World, condition, phase};
 use crate::crash::{Hand, dies, for_deaths};
@@ -270,6 +271,31 @@ async fn node_of_another_authority_or_of_a_living_installation_is_left_alone() -
     look_again(&world, "ours").await?;
     let machine = taken(&world).await?;
     is_as_it_ran(&world, &machine, &authority).await?;
+    // It joined by itself, and was nobody's.
+    let is_called = || async {
+        let node = world.site.tenants.object(&tenant, &node_path(NODE));
+        let called = node.context("gone")?["spec"]["providerID"].clone();
+        let is = called == format!("static://a/{NODE}");
+        anyhow::Ok(is.then_some(()).ok_or_else(|| called.to_string()))
+    };
+    ask_until("the node's providerID", PATIENCE, is_called).await?;
+    ensure!(staying(&world).await? == 1);
+
+    // Another installation takes it over in its turn: what is there is its own.
+    world
+        .real
+        .shell(
+            "sed -i 's/\"machine\":\"[^\"]*\"/\"machine\":\"theirs\"/' /var/lib/covey/owner.json",
+        )
+        .await?;
+    look_again(&world, "theirs").await?;
+    let host = world.wait("a", held).await?;
+    ensure!(phase(&host) == Some(HostPhase::Quarantined));
+    world.site.remove_pool("workers").await?;
+    world
+        .real
+        .shell("test -s /etc/kubernetes/kubelet.conf")
+        .await?;
     operator.stop().await
 }
 
