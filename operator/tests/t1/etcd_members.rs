@@ -21,7 +21,7 @@ use testkit::faults::Deaths;
 use testkit::fixtures::{is_settled, wait_for};
 use testkit::waiting::ask_until;
 
-use crate::crash::{dies, for_deaths};
+use crate::crash::{Writes, dies, for_deaths};
 use crate::support::PATIENCE;
 use crate::support::etcd_members::{Writer, put_flood, volume_of};
 use crate::support::etcd_stage::{Stage, check, whole};
@@ -343,7 +343,7 @@ async fn replacement_ends_the_same_wherever_the_operator_dies() -> Result<()> {
         deaths,
         "replacement",
         all,
-        6,
+        Writes::at_least(6),
         async |lane: &&Lane, crash| Box::pin(life(lane, crash)).await,
     )
     .await?;

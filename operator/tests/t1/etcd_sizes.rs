@@ -21,7 +21,7 @@ use testkit::FaultPlan;
 use testkit::faults::Deaths;
 use testkit::fixtures::{is_settled, wait_for};
 
-use crate::crash::{dies, for_deaths};
+use crate::crash::{Writes, dies, for_deaths};
 use crate::support::etcd_members::{MEMBERS, Writer, has_all};
 use crate::support::etcd_stage::{CLASSES, Stage};
 
@@ -274,7 +274,8 @@ async fn number_of_members_changes_the_same_wherever_the_operator_dies() -> Resu
     let all = lanes.iter().collect();
     // The model dies after each (`operator/src/etcd_replacement/tests/sizes.rs`).
     let deaths = Deaths::asked_for_beside_the_model(4);
-    for_deaths(deaths, "sizes", all, 6, async |lane: &&Lane, crash| {
+    let writes = Writes::at_least(6);
+    for_deaths(deaths, "sizes", all, writes, async |lane: &&Lane, crash| {
         Box::pin(life(lane, crash)).await
     })
     .await?;

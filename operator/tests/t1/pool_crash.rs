@@ -14,7 +14,7 @@ use testkit::FaultPlan;
 use testkit::faults::Crash;
 use testkit::fixtures::{minimal, wait_gone};
 
-use crate::crash::{Hand, dies, for_every_k, same};
+use crate::crash::{Hand, Writes, dies, for_every_k, same};
 use crate::support::kubevirt::KubeVirt;
 use crate::support::state::State;
 use crate::support::{Launch, Operator, PATIENCE, Site};
@@ -155,18 +155,24 @@ async fn creation_of_a_pool_ends_the_same_wherever_the_operator_dies() -> Result
     stages[0].hand.give(operator).await;
 
     // Finalizer and two Machines; for each: token twice, user data twice, virtual machine, labels.
-    for_every_k("creation of a pool", stages, 15, async |stage, crash| {
-        let operator = stage.hand.take().await?;
-        operator.plan.arm(crash);
-        stage.site.create_pool("workers", 2).await?;
-        let died = Box::pin(dies(&operator, stage.settle(&operator))).await?;
-        let operator = stage.successor(operator)?;
-        stage.settle(&operator).await?;
-        same(&baseline, &stage.state().await?)?;
-        stage.without_pool(&operator).await?;
-        stage.hand.give(operator).await;
-        Ok(died)
-    })
+    let writes = Writes::at_least(15);
+    for_every_k(
+        "creation of a pool",
+        stages,
+        writes,
+        async |stage, crash| {
+            let operator = stage.hand.take().await?;
+            operator.plan.arm(crash);
+            stage.site.create_pool("workers", 2).await?;
+            let died = Box::pin(dies(&operator, stage.settle(&operator))).await?;
+            let operator = stage.successor(operator)?;
+            stage.settle(&operator).await?;
+            same(&baseline, &stage.state().await?)?;
+            stage.without_pool(&operator).await?;
+            stage.hand.give(operator).await;
+            Ok(died)
+        },
+    )
     .await
 }
 
@@ -182,7 +188,8 @@ async fn scaling_ends_the_same_wherever_the_operator_dies() -> Result<()> {
     try_join_all(stages.iter().map(|stage| stage.with_pool(2))).await?;
     let baselines = stages[0].baselines([&one, &two]).await?;
     // The Machine, its virtual machine, its node, cordoned and deleted, user data, finalizer.
-    for_every_k("scaling", stages, 6, async |stage, crash| {
+    let writes = Writes::at_least(6);
+    for_every_k("scaling", stages, writes, async |stage, crash| {
         let down = Box::pin(stage.changes(crash, &one, &baselines[0])).await?;
         let up = Box::pin(stage.changes(crash, &two, &baselines[1])).await?;
         Ok(down || up)
@@ -199,7 +206,8 @@ async fn rollout_ends_the_same_wherever_the_operator_dies() -> Result<()> {
     let (more, less) = (memory("2Gi"), memory("1Gi"));
     try_join_all(stages.iter().map(|stage| stage.with_pool(1))).await?;
     let baselines = stages[0].baselines([&more, &less]).await?;
-    for_every_k("rollout", stages, 13, async |stage, crash| {
+    let writes = Writes::at_least(13);
+    for_every_k("rollout", stages, writes, async |stage, crash| {
         let first = Box::pin(stage.changes(crash, &more, &baselines[0])).await?;
         let second = Box::pin(stage.changes(crash, &less, &baselines[1])).await?;
         Ok(first || second)
@@ -213,21 +221,27 @@ async fn deletion_of_a_pool_leaves_nothing_wherever_the_operator_dies() -> Resul
         return Ok(());
     };
     // Both Machines, as in scaling, and the pool's finalizer.
-    for_every_k("deletion of a pool", stages, 13, async |stage, crash| {
-        stage.with_pool(2).await?;
-        let site = &stage.site;
-        let operator = stage.hand.take().await?;
-        operator.plan.arm(crash);
-        site.pools()
-            .delete("workers", &DeleteParams::background())
-            .await?;
-        let gone = async || wait_gone(&site.pools(), "workers", PATIENCE).await;
-        let died = dies(&operator, gone()).await?;
-        let operator = stage.successor(operator)?;
-        gone().await?;
-        stage.is_empty().await?;
-        stage.hand.give(operator).await;
-        Ok(died)
-    })
+    let writes = Writes::at_least(13);
+    for_every_k(
+        "deletion of a pool",
+        stages,
+        writes,
+        async |stage, crash| {
+            stage.with_pool(2).await?;
+            let site = &stage.site;
+            let operator = stage.hand.take().await?;
+            operator.plan.arm(crash);
+            site.pools()
+                .delete("workers", &DeleteParams::background())
+                .await?;
+            let gone = async || wait_gone(&site.pools(), "workers", PATIENCE).await;
+            let died = dies(&operator, gone()).await?;
+            let operator = stage.successor(operator)?;
+            gone().await?;
+            stage.is_empty().await?;
+            stage.hand.give(operator).await;
+            Ok(died)
+        },
+    )
     .await
 }
