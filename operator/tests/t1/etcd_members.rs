@@ -28,8 +28,8 @@ use crate::support::etcd_stage::{Stage, check, whole};
 
 /// What a replacement may take (`operations.md` §8, E1).
 const MOST: Duration = Duration::from_secs(180);
-/// Lives at the same time, most of which is waiting.
-const LANES: usize = 3;
+/// Lives at the same time, most of which is waiting. Each lane is a tenant cluster with an etcd of its own.
+const LANES: usize = 2;
 /// The member whose volume is lost.
 const VICTIM: usize = 1;
 
@@ -171,6 +171,7 @@ fn hasty() -> Patience {
         absent: second,
         steady: second,
         between: second,
+        serving: second,
         ..Patience::default()
     }
 }
@@ -316,7 +317,7 @@ async fn replacement_ends_the_same_wherever_the_operator_dies() -> Result<()> {
         let operator = stage.operator(&FaultPlan::none(), patience)?;
         stage.whole(PATIENCE).await?;
         drop(operator);
-        let writer = stage.writer().await?;
+        let writer = Writer::slow(stage.clients().await?, &stage.members.file("acknowledged"))?;
         lanes.push(Lane { stage, writer });
     }
     // That it is begun, what was added, its Secret, the end of its old pod, that it has data, that it votes.
