@@ -85,7 +85,12 @@ async fn identity(site: &Site, cluster: &TenantCluster) -> Result<BTreeMap<Strin
 /// One life in memory, which asks nothing that was never recorded.
 async fn in_memory(recording: &Recording, plan: &FaultPlan) -> Result<(bool, State)> {
     let site = Site::in_memory(recording).await?;
-    let result = Box::pin(life(&site, plan)).await;
+    // The operator would ask again until nobody waits for it any more.
+    let result = tokio::select! {
+        biased;
+        () = site.refuses() => Err(anyhow::anyhow!("record it anew (docs/testing.md)")),
+        result = Box::pin(life(&site, plan)) => result,
+    };
     let refused = site.refused();
     ensure!(
         refused.is_empty(),
