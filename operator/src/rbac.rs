@@ -379,3 +379,6 @@ pub fn yaml() -> anyhow::Result<String> {
     text.push_str("{{- end }}\n");
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,7 @@ use testkit::fixtures::wait_for;
 use testkit::waiting::ask_until;
 
 use super::{World, condition, phase};
-use crate::crash::{Hand, dies, for_deaths};
+use crate::crash::{Hand, Writes, dies, for_deaths};
 use crate::support::kubevirt::{node_path, node_status};
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, Operator, PATIENCE};
@@ -364,7 +364,8 @@ async fn node_is_taken_over_once_wherever_the_operator_dies() -> Result<()> {
     };
     // The pool's finalizer, the Machine, its Secret, its request, the claim, each step of the Host, the node's labels.
     let deaths = Deaths::asked_for_beside_the_model(ONE_IN);
-    for_deaths(deaths, "adoption", vec![stage], 8, async |stage, crash| {
+    let (stages, writes) = (vec![stage], Writes::at_least(8));
+    for_deaths(deaths, "adoption", stages, writes, async |stage, crash| {
         Box::pin(stage.life(crash)).await
     })
     .await

@@ -32,6 +32,9 @@ use tower::layer::util::Stack;
 use super::scope::Scope;
 use super::site::{Site, tenant_namespace};
 
+/// The operator's default (`--concurrency`).
+const CONCURRENCY: u16 = 16;
+
 /// How an operator is started.
 pub(crate) struct Launch {
     pub(crate) plan: FaultPlan,
@@ -49,6 +52,8 @@ pub(crate) struct Launch {
     pub(crate) upgrade_calm: Duration,
     /// The time of clouds; none: the machine's own.
     pub(crate) clock: Option<Arc<dyn Clock>>,
+    /// How many tenant clusters are reconciled at once.
+    pub(crate) concurrency: u16,
 }
 
 impl Launch {
@@ -65,6 +70,7 @@ impl Launch {
             etcd_patience: Patience::default(),
             upgrade_calm: Duration::ZERO,
             clock: None,
+            concurrency: CONCURRENCY,
         })
     }
 
@@ -108,6 +114,7 @@ impl Launch {
             etcd_patience,
             upgrade_calm,
             clock,
+            concurrency,
             ..
         } = self;
         let dial = dial.unwrap_or_else(|| site.dial());
@@ -128,7 +135,7 @@ impl Launch {
         context.throttle.pace(pace);
         let shutdown = Shutdown::new();
         let store = tokio::spawn(manager.run_stores());
-        let lead = tokio::spawn(manager.lead(16, shutdown.clone()));
+        let lead = tokio::spawn(manager.lead(concurrency, shutdown.clone()));
         Ok(Operator {
             context,
             plan,
