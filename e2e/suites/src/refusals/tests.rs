@@ -160,6 +160,7 @@ const OF_CLUSTERS: Harmless = &[
     (
         "the schema bounds it, and only its own authority or key is another one; a few are made at most",
         &[
+            "encryption.resources[]",
             "rotation.encryptionKeys.generation",
             "rotation.frontProxyCA.generation",
             "rotation.serviceAccountKeys.complete",

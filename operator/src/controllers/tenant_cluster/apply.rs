@@ -489,11 +489,15 @@ async fn act(
         Action::FrontProxies { address, write } => {
             front_proxies::ask(ctx, *address, write.as_deref(), observed, now).await;
         }
-        Action::RewriteSecrets {
+        Action::Rewrite {
             address,
             members,
             generation,
-        } => etcd::rewriting::rewrite(ctx, (*address, members), *generation, observed, now).await,
+            kinds,
+        } => {
+            let wanted = (*generation, kinds);
+            etcd::rewriting::rewrite(ctx, (*address, members), wanted, observed, now).await;
+        }
         Action::Probe { .. } => probe::probe(ctx, action, observed, now).await?,
         Action::ApplyTenantObjects { address, changes } => {
             tenant_objects::apply(ctx, *address, changes, observed, now).await?;

@@ -14,6 +14,7 @@ use kit_objects::known::Known;
 use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::certificates::Material;
+use tenant_cp::encrypted_kinds::EncryptedKinds;
 use tenant_cp::generations::{is_authority, of_service_account};
 use tenant_cp::names;
 use tenant_cp::problem::Problem;
@@ -105,9 +106,9 @@ pub struct Observed {
     /// Tokens of service accounts that Secrets hold inside, or why they are not known; none where that was not asked in this
     /// reconcile.
     pub held_tokens: Option<Result<Vec<HeldToken>, String>>,
-    /// How many of the Secrets inside are encrypted with the key that writes, or why that is not known; none where that was
-    /// not asked in this reconcile.
-    pub rewritten: Option<Result<Rewritten, String>>,
+    /// What is encrypted as it was to be when it was looked at, and how many of the objects inside are as that says, or why
+    /// that is not known; none where that was not asked in this reconcile.
+    pub rewritten: Option<(EncryptedKinds, Result<Rewritten, String>)>,
     /// Authorities in PEM that aggregated API servers believe, or why they are not known; none where that was not asked in
     /// this reconcile.
     pub front_proxies: Option<Result<String, String>>,
@@ -134,7 +135,8 @@ pub struct Observed {
     pub budget: Budget,
 }
 
-/// How many of the Secrets inside a tenant cluster are encrypted in etcd with the key that writes.
+/// How many of the objects inside a tenant cluster are in etcd as they are to be: encrypted with the key that writes, or not
+/// at all.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Rewritten {
     /// All.
@@ -143,7 +145,7 @@ pub enum Rewritten {
     Some,
     /// All but those whose update the tenant's API refuses.
     Refused {
-        /// Namespace and name of the first of them.
+        /// Kind, namespace and name of the first of them. Example: `Secret shop/robot`.
         first: String,
     },
 }

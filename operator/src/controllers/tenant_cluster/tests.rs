@@ -22,6 +22,7 @@ mod autoscaler;
 mod cloud_controller;
 mod controllers;
 mod csi;
+mod encrypted;
 mod etcd;
 mod etcd_disks;
 mod etcd_events;

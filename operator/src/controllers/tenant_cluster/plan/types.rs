@@ -17,6 +17,7 @@ use kit_objects::known::Known;
 use kit_objects::object::{Key, Object};
 use serde_json::Value;
 use tenant_cp::certificates;
+use tenant_cp::encrypted_kinds::EncryptedKinds;
 use tenant_cp::rollout::order::Cause;
 
 use crate::controllers::tenant_cluster::observed::Observed;
@@ -323,14 +324,17 @@ pub enum Action {
         /// Authorities in PEM, which is all they are to believe; none where it is only read.
         write: Option<String>,
     },
-    /// Write some of the Secrets inside again that are not encrypted with the key of this generation in etcd.
-    RewriteSecrets {
+    /// Write some of the objects inside again that etcd has under another key, or encrypted although they are not to be, or
+    /// not although they are.
+    Rewrite {
         /// Address of the Service.
         address: (IpAddr, u16),
         /// Names of the members of etcd, and addresses of their Services.
         members: Vec<(String, IpAddr)>,
         /// The generation of the key that kube-apiservers write by.
         generation: u32,
+        /// What they write encrypted, and what not.
+        kinds: EncryptedKinds,
     },
     /// Issue certificates and keys, to be written by the next plan.
     Issue {

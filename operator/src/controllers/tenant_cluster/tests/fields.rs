@@ -182,6 +182,10 @@ const HASHES: [&str; 6] = [
 fn plain(live: &Value) -> Value {
     let mut plain = live.clone();
     if live["kind"] == "Secret" {
+        // What once was encrypted may come back with a Restore.
+        if let Some(data) = plain["data"].as_object_mut() {
+            data.remove(tenant_cp::names::ENCRYPTED_KINDS);
+        }
         for (file, content) in plain["data"].as_object_mut().into_iter().flatten() {
             let configured = file.ends_with(".yaml") && file != "encryption.yaml";
             if !configured {

@@ -17,8 +17,8 @@ use tenant_cp::{Settings, network};
 use super::rotation_front_proxy;
 use crate::controllers::tenant_cluster::observe;
 use crate::controllers::tenant_cluster::observed::{
-    Etcd, EtcdListing, EtcdSpace, EtcdSteps, Failure, Observed, Rewritten, Seen, Tenant, Way,
-    component_pods, pods,
+    Etcd, EtcdListing, EtcdSpace, EtcdSteps, Failure, Observed, Seen, Tenant, Way, component_pods,
+    pods,
 };
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 use crate::etcd_disks::speed::Disks;
@@ -37,6 +37,7 @@ use crate::upgrades::nodes::Nodes;
 use crate::upgrades::surge::SurgeAnswer;
 use crate::upgrades::{snapshot, versions};
 
+mod at_rest;
 mod controllers;
 mod hibernation;
 mod laws;
@@ -175,6 +176,8 @@ pub(super) struct World {
     pub(super) front_proxies: String,
     /// Secrets inside, and the generation of the key that each is encrypted with.
     pub(super) at_rest: BTreeMap<&'static str, u32>,
+    /// Other objects inside by kind and name, and the generation of the key; none where they are not encrypted.
+    pub(super) others_at_rest: BTreeMap<(&'static str, &'static str), Option<u32>>,
     /// Snapshots that were asked for, by name.
     pub(super) snapshots: BTreeMap<String, Arc<Snapshot>>,
     /// How many servers were asked of it, each time.
@@ -234,6 +237,7 @@ impl World {
             held_tokens: Ok(Vec::new()),
             front_proxies: String::new(),
             at_rest: BTreeMap::from([("default/a", 1), ("default/b", 1), ("shop/c", 1)]),
+            others_at_rest: at_rest::plain(),
             snapshots: BTreeMap::new(),
             asked: Vec::new(),
             calm: std::time::Duration::ZERO,
@@ -525,26 +529,9 @@ impl World {
                 self.front_proxies.clone_from(authorities);
                 observed.front_proxies = Some(Ok(authorities.clone()));
             }
-            Action::RewriteSecrets { generation, .. } => {
-                let mut old = self.at_rest.iter_mut();
-                let old = old.find(|(_, key)| *key != generation);
-                let Some((place, key)) = old else {
-                    observed.rewritten = Some(Ok(Rewritten::All));
-                    return true;
-                };
-                if self.refuses {
-                    let first = (*place).to_owned();
-                    observed.rewritten = Some(Ok(Rewritten::Refused { first }));
-                    return true;
-                }
-                if *budget == 0 {
-                    return false;
-                }
-                *key = *generation;
-                *budget -= 1;
-                self.writes += 1;
-                observed.rewritten = Some(Ok(Rewritten::Some));
-            }
+            Action::Rewrite {
+                generation, kinds, ..
+            } => return self.rewrite((*generation, kinds), observed, budget),
             Action::AskPreflight { servers, .. } => {
                 observed.preflight = Some(self.preflight.clone());
                 self.asked.push(servers.len());
