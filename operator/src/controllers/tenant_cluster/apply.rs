@@ -34,10 +34,10 @@ use crate::etcd_replacement::step::Step;
 use crate::rollouts::queue::{Purpose, Turn};
 use crate::tenant_session::session;
 
+mod aggregated;
 mod deletion;
 mod empty;
 mod etcd;
-mod front_proxies;
 mod held_tokens;
 mod left;
 mod losses;
@@ -486,8 +486,8 @@ async fn act(
         Action::AskHeldTokens { address } => {
             held_tokens::ask(ctx, *address, observed, now).await;
         }
-        Action::FrontProxies { address, write } => {
-            front_proxies::ask(ctx, *address, write.as_deref(), observed, now).await;
+        Action::Aggregated { address, write } => {
+            aggregated::ask(ctx, *address, write.as_ref(), observed, now).await;
         }
         Action::Rewrite {
             address,

@@ -217,7 +217,7 @@ pub async fn observe(
         preflight: None,
         held_tokens: None,
         rewritten: None,
-        front_proxies: None,
+        aggregated: None,
         upgrade_snapshot,
         room: room.unwrap_or_default(),
         nodes: nodes.unwrap_or_default(),

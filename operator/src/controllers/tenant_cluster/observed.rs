@@ -30,6 +30,7 @@ use crate::etcd_space::looks::Glance;
 use crate::hibernation::seen::Seen as HibernationSeen;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
+use crate::tenant_session::aggregated::Believed;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{DataHash, ListedMember, MemberStatus};
 use crate::tenant_session::held_tokens::HeldToken;
@@ -109,9 +110,8 @@ pub struct Observed {
     /// What is encrypted as it was to be when it was looked at, and how many of the objects inside are as that says, or why
     /// that is not known; none where that was not asked in this reconcile.
     pub rewritten: Option<(EncryptedKinds, Result<Rewritten, String>)>,
-    /// Authorities in PEM that aggregated API servers believe, or why they are not known; none where that was not asked in
-    /// this reconcile.
-    pub front_proxies: Option<Result<String, String>>,
+    /// Whom aggregated API servers believe, or why that is not known; none where that was not asked in this reconcile.
+    pub aggregated: Option<Result<Believed, String>>,
     /// The Snapshot before an upgrade that is wanted, as last seen or just made; none where there is none.
     pub upgrade_snapshot: Option<Arc<Snapshot>>,
     /// Whether the management cluster has room for one pod more of what an upgrade that is wanted replaces; empty where

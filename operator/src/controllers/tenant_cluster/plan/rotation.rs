@@ -26,6 +26,7 @@ use crate::rotation::plan::{Decision, Step, Wait, decide};
 use crate::rotation::told::{self, Subject};
 use crate::status::Waiting;
 
+mod aggregated;
 mod at_rest;
 mod encrypted;
 mod front_proxy;

@@ -26,6 +26,7 @@ use crate::etcd_replacement::step::Step;
 use crate::etcd_space;
 use crate::hibernation::place::Entry;
 use crate::status::Waiting;
+use crate::tenant_session::aggregated::Field;
 
 /// Longest time between two reconciles of a tenant cluster where nothing happens.
 pub const SLOW_SWEEP: Duration = Duration::from_secs(10 * 3600);
@@ -318,11 +319,11 @@ pub enum Action {
         address: (IpAddr, u16),
     },
     /// Read whom aggregated API servers believe, or write it.
-    FrontProxies {
+    Aggregated {
         /// Address of the Service.
         address: (IpAddr, u16),
-        /// Authorities in PEM, which is all they are to believe; none where it is only read.
-        write: Option<String>,
+        /// A field, and authorities in PEM, which is all that it is to name; none where it is only read.
+        write: Option<(Field, String)>,
     },
     /// Write some of the objects inside again that etcd has under another key, or encrypted although they are not to be, or
     /// not although they are.

@@ -28,6 +28,7 @@ use crate::etcd_space::looks::Glance;
 use crate::etcd_space::plan::Step as SpaceStep;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
+use crate::tenant_session::aggregated::{Believed, Field};
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
 use crate::tenant_session::held_tokens::HeldToken;
@@ -173,7 +174,7 @@ pub(super) struct World {
     /// Tokens that Secrets hold inside, or why they are not known.
     pub(super) held_tokens: Result<Vec<HeldToken>, String>,
     /// Authorities that aggregated API servers believe.
-    pub(super) front_proxies: String,
+    pub(super) aggregated: Believed,
     /// Secrets inside, and the generation of the key that each is encrypted with.
     pub(super) at_rest: BTreeMap<&'static str, u32>,
     /// Other objects inside by kind and name, and the generation of the key; none where they are not encrypted.
@@ -235,7 +236,7 @@ impl World {
             room: Vec::new(),
             nodes: Nodes::default(),
             held_tokens: Ok(Vec::new()),
-            front_proxies: String::new(),
+            aggregated: Believed::default(),
             at_rest: BTreeMap::from([("default/a", 1), ("default/b", 1), ("shop/c", 1)]),
             others_at_rest: at_rest::plain(),
             snapshots: BTreeMap::new(),
@@ -306,7 +307,7 @@ impl World {
             preflight: None,
             held_tokens: None,
             rewritten: None,
-            front_proxies: None,
+            aggregated: None,
             upgrade_snapshot: self.see_snapshot(),
             room: self.room.clone(),
             nodes: self.nodes.clone(),
@@ -366,7 +367,7 @@ impl World {
             observed.preflight = before.preflight;
             observed.held_tokens = before.held_tokens;
             observed.rewritten = before.rewritten;
-            observed.front_proxies = before.front_proxies;
+            observed.aggregated = before.aggregated;
             observed.upgrade_snapshot = before.upgrade_snapshot;
         }
         finished
@@ -514,20 +515,23 @@ impl World {
             Action::AskHeldTokens { .. } => {
                 observed.held_tokens = Some(self.held_tokens.clone());
             }
-            Action::FrontProxies { write: None, .. } => {
+            Action::Aggregated { write: None, .. } => {
                 // A kube-apiserver has added what it believes.
-                self.front_proxies = rotation_front_proxy::with(self, &self.front_proxies);
-                observed.front_proxies = Some(Ok(self.front_proxies.clone()));
+                self.aggregated = rotation_front_proxy::with(self);
+                observed.aggregated = Some(Ok(self.aggregated.clone()));
             }
-            Action::FrontProxies {
-                write: Some(authorities),
+            Action::Aggregated {
+                write: Some((field, authorities)),
                 ..
             } => {
                 if !self.spend(budget) {
                     return false;
                 }
-                self.front_proxies.clone_from(authorities);
-                observed.front_proxies = Some(Ok(authorities.clone()));
+                match field {
+                    Field::Clients => self.aggregated.clients.clone_from(authorities),
+                    Field::FrontProxies => self.aggregated.front_proxies.clone_from(authorities),
+                }
+                observed.aggregated = Some(Ok(self.aggregated.clone()));
             }
             Action::Rewrite {
                 generation, kinds, ..
