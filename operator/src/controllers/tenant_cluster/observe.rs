@@ -224,6 +224,7 @@ pub async fn observe(
         upgrade_calm: ctx.upgrade_calm,
         failures: BTreeMap::new(),
         backup: ctx.backups.of(&uid),
+        saved_keys: ctx.backups.saved(&uid),
         overlay,
         restore,
         hibernation,

@@ -125,6 +125,8 @@ pub struct Observed {
     pub failures: BTreeMap<PartName, Failure>,
     /// What is known of its backup; none where nothing is known.
     pub backup: Option<Said>,
+    /// Generations of encryption keys that its backup has for certain; none where that is not known.
+    pub saved_keys: Option<BTreeSet<u32>>,
     /// The overlay among its nodes; none where it wants none.
     pub overlay: Option<Overlay>,
     /// The Restore that is under way or next; none where there is none.

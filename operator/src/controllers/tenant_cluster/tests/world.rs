@@ -177,6 +177,8 @@ pub(super) struct World {
     pub(super) aggregated: Believed,
     /// Secrets inside, and the generation of the key that each is encrypted with.
     pub(super) at_rest: BTreeMap<&'static str, u32>,
+    /// Generations of encryption keys that the backup has; none: all.
+    pub(super) saves: Option<BTreeSet<u32>>,
     /// Other objects inside by kind and name, and the generation of the key; none where they are not encrypted.
     pub(super) others_at_rest: BTreeMap<(&'static str, &'static str), Option<u32>>,
     /// Snapshots that were asked for, by name.
@@ -238,6 +240,7 @@ impl World {
             held_tokens: Ok(Vec::new()),
             aggregated: Believed::default(),
             at_rest: BTreeMap::from([("default/a", 1), ("default/b", 1), ("shop/c", 1)]),
+            saves: None,
             others_at_rest: at_rest::plain(),
             snapshots: BTreeMap::new(),
             asked: Vec::new(),
@@ -314,6 +317,7 @@ impl World {
             upgrade_calm: self.calm,
             failures: BTreeMap::new(),
             backup: None,
+            saved_keys: self.saved_keys(),
             overlay: network::overlay::range(&self.cluster.spec.addons)
                 .map(|_| self.overlay.clone()),
             restore: self.see_restore(),

@@ -3,7 +3,7 @@
 //! kube-apiservers read by all of them and write by the one that stands first in their file. What an older one wrote is
 //! written again, through the tenant's API, and etcd itself says when nothing of it is left. A key that was dropped stays in
 //! its Secret, and in the identity that backups have: a backup of before was made with it.
-//! Invariant: a key is in the file of every kube-apiserver before it writes, and until nothing in etcd needs it; while a
+//! Invariant: a key is in the backup, and in the file of every kube-apiserver, before it writes, and until nothing in etcd needs it; while a
 //! Restore is under way every key that there ever was is.
 
 use std::borrow::Cow;
@@ -34,6 +34,8 @@ pub(super) const PAUSE: Duration = Duration::from_secs(2);
 /// How soon it is tried again where that failed.
 pub(super) const TRY_AGAIN: Duration = Duration::from_secs(60);
 
+const NOT_SAVED: &str = "whether the new key is in the backup, before which nothing is written with it (condition BackupReady)";
+
 /// `signs`: [`signs`].
 pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen {
     let [_, control_plane, _] = how_far.progress;
@@ -46,6 +48,10 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
     let (mut ask, mut again) = (None, None);
     let is_at_target = asked.is_some_and(|turn| turn.generation == signs && !turn.hold);
     let is_calm = how_far.busy.is_none() && servers == Known::Known(true);
+    let verifiers = match servers == Known::Known(true) && lacks_backup(observed, signs) {
+        true => Known::Unknown { why: NOT_SAVED },
+        false => servers,
+    };
     if is_restored(observed) {
         let what = "the Restore to be over, until which what comes back may need any key";
         outstanding = Known::Known(what.to_owned());
@@ -76,7 +82,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         believed,
         dropped: dropped(observed),
         signs,
-        verifiers: servers,
+        verifiers,
         holders,
         outstanding,
         is_spreading: !published || (how_far.has_other)(names::ENCRYPTION_HASH),
@@ -136,6 +142,15 @@ pub(super) fn signing(observed: Cow<'_, Observed>, generation: Option<u32>) -> C
     let mut observed = observed;
     observed.to_mut().material.encryption.hold(generation);
     observed
+}
+
+/// Whether a key is to write that was made since, and that the backup may not have yet: what it has of etcd from then on
+/// could not be read by whoever brings it back. An older one wrote before, so that it is there.
+fn lacks_backup(observed: &Observed, signs: u32) -> bool {
+    let wanted = asked(observed).map(|turn| turn.generation);
+    let saved = observed.saved_keys.as_ref();
+    let lacks = |wanted: u32| wanted > signs && saved.is_none_or(|saved| !saved.contains(&wanted));
+    observed.cluster.spec.backup.is_some() && wanted.is_some_and(lacks)
 }
 
 /// Whether nobody ever asked for another one, and there is none: a copy has those of then to read, and that is no rotation.

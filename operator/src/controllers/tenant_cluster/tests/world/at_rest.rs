@@ -2,9 +2,11 @@
 //!
 //! Invariant: one object is written at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use tenant_cp::certificates::encryption_generation;
 use tenant_cp::encrypted_kinds::{EncryptedKinds, OTHERS};
+use tenant_cp::generations::is_encryption;
 
 use super::World;
 use crate::controllers::tenant_cluster::observed::{Observed, Rewritten};
@@ -20,6 +22,21 @@ pub(super) fn plain() -> BTreeMap<(&'static str, &'static str), Option<u32>> {
 }
 
 impl World {
+    /// Generations of encryption keys that the backup has.
+    pub(super) fn saved_keys(&self) -> Option<BTreeSet<u32>> {
+        let all = || {
+            let secrets = self.objects.iter();
+            let own = secrets.filter(|(key, _)| key.kind == "Secret" && is_encryption(&key.name));
+            let fields = own.filter_map(|(_, secret)| secret["data"].as_object());
+            let names = fields.flat_map(|fields| fields.keys());
+            names
+                .filter_map(|name| encryption_generation(name))
+                .collect()
+        };
+        let backup = self.cluster.spec.backup.as_ref();
+        backup.map(|_| self.saves.clone().unwrap_or_else(all))
+    }
+
     /// Writes one again that is not as it is to be; false when it was cut off.
     pub(super) fn rewrite(
         &mut self,
