@@ -163,6 +163,7 @@ const OF_CLUSTERS: Harmless = &[
             "encryption.resources[]",
             "rotation.encryptionKeys.generation",
             "rotation.frontProxyCA.generation",
+            "rotation.kubeconfig.generation",
             "rotation.serviceAccountKeys.complete",
             "rotation.serviceAccountKeys.generation",
             "rotation.usersCA.generation",

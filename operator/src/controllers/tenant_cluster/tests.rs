@@ -40,6 +40,7 @@ mod rollouts;
 mod rotation;
 mod rotation_at_rest;
 mod rotation_front_proxy;
+mod rotation_kubeconfig;
 mod rotation_tokens;
 mod unknown;
 mod upgrade_failures;

@@ -30,6 +30,7 @@ mod aggregated;
 mod at_rest;
 mod encrypted;
 mod front_proxy;
+pub(super) mod kubeconfig;
 pub(super) mod seen;
 mod tokens;
 mod users;
@@ -285,6 +286,9 @@ impl Rotations {
             let again = plan.requeue_after.into_iter().chain(one.seen.again);
             plan.requeue_after = again.min();
         }
+        let mut known = before.into_iter().flatten();
+        let known = known.find(|told| told.name == kubeconfig::NAME);
+        told.extend(kubeconfig::told(observed, known, now));
         plan.status.rotation = told;
         let encrypted = self.1.as_ref();
         if observed.readable {
