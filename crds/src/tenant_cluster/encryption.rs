@@ -67,12 +67,12 @@ fn default_resources() -> Vec<String> {
 #[serde(rename_all = "camelCase")]
 pub struct EncryptionStatus {
     /// Kinds of which every object is encrypted in etcd, sorted. Example: `["configmaps", "secrets"]`.
-    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 32), inner(length(max = 64)), extend("x-kubernetes-list-type" = "set"))]
     pub resources: Vec<String>,
     /// Kinds that are on their way into that list or out of it, sorted: some of their objects may be encrypted and some
     /// not. Absent where there are none. Example: `["configmaps"]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 32), inner(length(max = 64)), extend("x-kubernetes-list-type" = "set"))]
     pub changing: Vec<String>,
     /// What it waits for, and what would let it go on. Absent where it waits for nothing.
     /// Example: `kube-apiservers that all read what is encrypted of configmaps`.

@@ -158,9 +158,12 @@ const OF_CLUSTERS: Harmless = &[
         &["upgrade.deadline", "upgrade.retry", "upgrade.soak"],
     ),
     (
+        "one of those that the definition names",
+        &["encryption.resources[]"],
+    ),
+    (
         "the schema bounds it, and only its own authority or key is another one; a few are made at most",
         &[
-            "encryption.resources[]",
             "rotation.encryptionKeys.generation",
             "rotation.frontProxyCA.generation",
             "rotation.kubeconfig.generation",

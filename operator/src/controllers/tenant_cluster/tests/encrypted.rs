@@ -12,7 +12,7 @@ use tenant_cp::names;
 
 use super::*;
 
-fn list(world: &mut World, kinds: &[&str]) {
+pub(super) fn list(world: &mut World, kinds: &[&str]) {
     let kinds = kinds.iter().map(|kind| (*kind).to_owned());
     world.cluster.spec.encryption.resources = kinds.collect();
     *world.cluster.metadata.generation.as_mut().unwrap() += 1;
@@ -23,7 +23,7 @@ fn told(world: &World) -> Option<EncryptionStatus> {
 }
 
 /// What kube-apiservers do that start now, or read their file again.
-fn file(world: &World) -> EncryptedKinds {
+pub(super) fn file(world: &World) -> EncryptedKinds {
     let data = &world.objects[&Key::new("Secret", NS, "apiserver")]["data"];
     let text = |name: &str| {
         let content = data[name].as_str().unwrap_or_default();
@@ -32,7 +32,7 @@ fn file(world: &World) -> EncryptedKinds {
     EncryptedKinds::read_back(&text("encryption.yaml"), &text(names::ENCRYPTED_KINDS))
 }
 
-fn set(kinds: &[&str]) -> BTreeSet<String> {
+pub(super) fn set(kinds: &[&str]) -> BTreeSet<String> {
     kinds.iter().map(|kind| (*kind).to_owned()).collect()
 }
 
@@ -210,6 +210,8 @@ fn object_that_cannot_be_written_is_named_and_its_kind_is_read_on() {
     let wanted = "the tenant's API to let ConfigMap default/a be updated";
     assert!(waits.starts_with(wanted), "{waits}");
     assert_eq!(file(&world).read, set(&["configmaps"]));
+    // That is its user's to mend.
+    assert_eq!(world.condition("Progressing").1, "AsDesired");
     world.refuses = false;
     world.settle();
     assert!(file(&world).is_none());

@@ -35,6 +35,8 @@ pub(super) struct Encrypted {
     /// After which time it may go on although nothing happens.
     pub(super) again: Option<Duration>,
     pub(super) status: EncryptionStatus,
+    /// Whether it stands until somebody else has done something.
+    is_quiet: bool,
 }
 
 impl Encrypted {
@@ -42,7 +44,7 @@ impl Encrypted {
     pub(super) fn goes_on(&self) -> Option<String> {
         let changing = self.status.changing.join(", ");
         let what = match (&self.next, &self.status.waiting_for) {
-            _ if changing.is_empty() => return None,
+            _ if changing.is_empty() || self.is_quiet => return None,
             (Some(_), _) => "kube-apiservers are told of it".to_owned(),
             (None, waits) => format!("it waits for {}", waits.as_deref().unwrap_or_default()),
         };
@@ -81,9 +83,10 @@ pub(super) fn see(
     let servers = how_far.is_current(control_plane, is_published) == Known::Known(true);
     let keys = are_keys_turned.then_some("the rotation of encryptionKeys to be over");
     let (mut next, mut ask, mut again) = (None, None, None);
-    let mut waits = None;
+    let (mut waits, mut is_quiet) = (None, false);
     if let Some(busy) = how_far.busy.or(keys) {
         waits = Some(busy.to_owned());
+        is_quiet = at_rest::is_restored(observed);
     } else if let Some(step) = step(now, &wanted, servers) {
         next = Some(step);
     } else if !is_whole(now, &wanted) {
@@ -110,6 +113,7 @@ pub(super) fn see(
             Some(Ok(Rewritten::Refused { first })) => {
                 again = Some(TRY_AGAIN);
                 waits = Some(at_rest::let_in(first));
+                is_quiet = true;
             }
             Some(Err(_)) => {
                 again = Some(TRY_AGAIN);
@@ -127,6 +131,7 @@ pub(super) fn see(
         ask,
         again,
         status,
+        is_quiet,
     })
 }
 
