@@ -4,7 +4,7 @@
 //! nothing away that runs. Keys are made once, and wrapped anew where the target's key is another one.
 //! Long because what is said of a backup follows from everything that was looked at for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::tenant_cluster::Backup;

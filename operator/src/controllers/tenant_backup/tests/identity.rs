@@ -92,7 +92,7 @@ fn key_counts_as_saved_once_the_target_has_the_identity_that_it_is_in() {
         saved.map(|keys| keys.into_iter().collect::<Vec<_>>())
     };
     assert_eq!(saved(&world), Some(vec![1]));
-    let key = tenant_cp::certificates::encryption_key(&[8; 32]);
+    let key = encryption_key(&[8; 32]);
     let fields = BTreeMap::from([("k2".to_owned(), key.reveal().as_bytes().to_vec())]);
     let second = ("encryption-g2".to_owned(), fields);
     world.observed.secrets.extend([second]);
