@@ -21,7 +21,7 @@
 //! | [`etcd_replacement`], [`etcd_space`], [`etcd_disks`] | a member of etcd that lost its data; a database that is full; a slow disk |
 //! | [`etcd_events`] | whether Events are kept in an etcd of their own |
 //! | [`upgrades`] | what speaks against an upgrade of a tenant cluster |
-//! | [`rotation`], [`rewrites`] | the next step of something that signs and is turned; how far Secrets were encrypted anew |
+//! | [`rotation`], [`rewrites`] | the next step of something that signs and is turned; how far what is in etcd was encrypted anew |
 //! | [`capacity`] | whether the management cluster has room for one machine more |
 //! | [`pod_failures`] | why pods of control planes do not run |
 //! | [`orphans`] | tenant namespaces whose TenantCluster is gone |

@@ -17,12 +17,12 @@
 //! Invariant: a tenant that is silent, slow or hostile costs the operator bounded time; what it answers
 //! is untrusted.
 
+pub mod aggregated;
 pub mod api_probes;
 pub mod breaker;
 pub mod budget;
 pub mod bulkhead;
 pub mod etcd;
-pub mod front_proxies;
 pub mod held_tokens;
 pub mod largest;
 pub mod preflight;

@@ -104,6 +104,9 @@ pub const AUTHORITIES: [&str; 6] = [
 ];
 /// Secret with the keys of service account tokens.
 pub const SERVICE_ACCOUNT: &str = "service-account";
+/// File beside `encryption.yaml`: which kinds were ever encrypted at rest, and of which some objects may not be yet. Programs
+/// do not read it.
+pub const ENCRYPTED_KINDS: &str = "encrypted-kinds";
 /// Secret with the keys of encryption at rest.
 pub const ENCRYPTION: &str = "encryption";
 

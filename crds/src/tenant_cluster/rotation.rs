@@ -37,6 +37,13 @@ pub struct Rotation {
     /// stay as they are. Example: `{"generation": 2}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption_keys: Option<Turn>,
+
+    /// The administrator's certificate in the Secret `<name>-kubeconfig`. A higher number has another one made, at once. The
+    /// one of before is let in until it ends (`previousUntil` of `status.rotation`), because a client certificate cannot be
+    /// taken back: where it was stolen turn `usersCA`. Default: it is made anew when two thirds of its life are over.
+    /// Example: `{"generation": 2}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubeconfig: Option<KubeconfigTurn>,
 }
 
 impl Rotation {
@@ -59,6 +66,16 @@ pub struct Turn {
     /// believed. Default: `false`. Example: `true`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hold: bool,
+}
+
+/// A certificate that is made anew.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeconfigTurn {
+    /// For which number it is made, 1 to 1000000; a new tenant cluster has the first. It may only rise. Required, no
+    /// default. Example: 2.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub generation: u32,
 }
 
 /// Keys that are turned, and of which what they signed lasts for a time.
@@ -109,6 +126,11 @@ pub struct RotationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub waiting_for: Option<String>,
+    /// Of `kubeconfig` alone: until when the certificate of before is let in, RFC 3339, UTC; sooner where `usersCA` is
+    /// turned. Absent where there is none. Example: `2027-11-29T00:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub previous_until: Option<String>,
 }
 
 /// How far a rotation is.

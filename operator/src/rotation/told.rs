@@ -49,6 +49,7 @@ pub fn status(
         since: since.map_or_else(|| now.to_string(), |before| before.since.clone()),
         waiting_for: waiting_for(subject, facts, decision)
             .map(|what| what.chars().take(LONGEST).collect()),
+        previous_until: None,
     })
 }
 

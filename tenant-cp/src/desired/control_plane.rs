@@ -68,7 +68,7 @@ pub(crate) fn deployment(
     let keys = object::hash(&json!(keys_at_start(v, material)));
     annotations.insert(ANNOTATION_KEYS.to_owned(), keys);
     if !material.encryption_apart.is_empty() {
-        let file = encryption_configuration(&material.encryption);
+        let file = encryption_configuration(&material.encryption, &material.encrypted);
         let hash = object::hash(&json!(file.as_ref().map(pki::Key::reveal)));
         annotations.insert(names::ENCRYPTION_HASH.to_owned(), hash);
     }
@@ -143,7 +143,7 @@ fn keys_at_start(v: &Validated, material: &Material) -> Vec<String> {
     files.extend(keys.map(|(_, keys)| keys.public.clone()));
     // It is read again every minute, but nobody can see when: a rollout can be seen, and no key may write
     // before every kube-apiserver can read it.
-    let encryption = encryption_configuration(&material.encryption);
+    let encryption = encryption_configuration(&material.encryption, &material.encrypted);
     files.extend(encryption.map(|file| file.reveal().to_owned()));
     files
 }

@@ -111,6 +111,7 @@ fn generation_that_was_dropped_does_not_come_back() {
         "serviceAccountKeys",
         "encryptionKeys",
         "frontProxyCA",
+        "kubeconfig",
     ] {
         let asks =
             |generation: u32| json!({"spec": {"rotation": {name: {"generation": generation}}}});

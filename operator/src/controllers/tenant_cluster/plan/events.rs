@@ -137,6 +137,10 @@ fn is_calm(observed: &Observed) -> bool {
         status.restore.is_some()
             || status.hibernation.is_some()
             || replaces
+            || status
+                .encryption
+                .as_ref()
+                .is_some_and(|told| !told.changing.is_empty())
             || rotations.any(|rotation| rotation.phase != RotationPhase::Idle)
     });
     is_over && !is_flow && observed.was_ready() && versions::wanted(&observed.cluster).is_none()

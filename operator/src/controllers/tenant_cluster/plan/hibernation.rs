@@ -363,6 +363,10 @@ pub(super) fn busy(observed: &Observed) -> Option<&'static str> {
     if rotations.any(|rotation| rotation.phase != RotationPhase::Idle) {
         return Some("the rotation to be over");
     }
+    let encryption = status.and_then(|status| status.encryption.as_ref());
+    if encryption.is_some_and(|told| !told.changing.is_empty()) {
+        return Some("what is encrypted at rest to be switched");
+    }
     let etcd = identity::identity(observed);
     let is_repaired = etcd.is_some_and(|etcd| etcd.replacing.is_some());
     is_repaired.then_some("a member of etcd to be replaced")

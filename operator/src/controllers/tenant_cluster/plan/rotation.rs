@@ -26,12 +26,16 @@ use crate::rotation::plan::{Decision, Step, Wait, decide};
 use crate::rotation::told::{self, Subject};
 use crate::status::Waiting;
 
+mod aggregated;
 mod at_rest;
+mod encrypted;
 mod front_proxy;
+pub(super) mod kubeconfig;
 pub(super) mod seen;
 mod tokens;
 mod users;
 
+use encrypted::Encrypted;
 use seen::{HowFar, Seen};
 
 /// What is turned.
@@ -104,7 +108,7 @@ pub(super) struct ToMake {
 }
 
 /// How far all are.
-pub(super) struct Rotations(Vec<Rotation>);
+pub(super) struct Rotations(Vec<Rotation>, Option<Encrypted>);
 
 /// The observation with what is believed and signs now, as objects say: what was dropped is no key any more.
 pub(super) fn as_it_is(observed: &Observed) -> Cow<'_, Observed> {
@@ -120,6 +124,7 @@ pub(super) fn as_it_is(observed: &Observed) -> Cow<'_, Observed> {
         as_it_is.to_mut().material.service_account_dropped = named;
     }
     as_it_is = at_rest::without_dropped(as_it_is);
+    as_it_is = encrypted::as_it_is(as_it_is);
     for kind in ALL {
         let signs = kind.signs(&as_it_is);
         as_it_is = kind.signing(as_it_is, signs);
@@ -132,7 +137,7 @@ impl Rotations {
     /// what is believed and signs there.
     pub(super) fn new(observed: &Observed, how_far: HowFar<'_>) -> Self {
         if !observed.readable {
-            return Self(Vec::new());
+            return Self(Vec::new(), None);
         }
         let one = |kind: Kind| {
             if kind == Kind::AtRest && at_rest::is_untouched(observed) {
@@ -152,7 +157,11 @@ impl Rotations {
                 decision,
             })
         };
-        Self(ALL.into_iter().filter_map(one).collect())
+        let all: Vec<Rotation> = ALL.into_iter().filter_map(one).collect();
+        let is_turned =
+            |one: &Rotation| one.kind == Kind::AtRest && one.decision.phase != RotationPhase::Idle;
+        let encrypted = encrypted::see(observed, all.iter().any(is_turned), how_far);
+        Self(all, encrypted)
     }
 
     /// What was observed, with the generations that sign from now on; none where those are the ones that sign.
@@ -162,6 +171,9 @@ impl Rotations {
             if let Some(Step::Sign(generation)) = one.decision.step {
                 now = one.kind.signing(now, Some(generation));
             }
+        }
+        if let Some(next) = self.1.as_ref().and_then(|encrypted| encrypted.next.clone()) {
+            now.to_mut().material.encrypted = next;
         }
         match now {
             Cow::Borrowed(_) => None,
@@ -202,6 +214,9 @@ impl Rotations {
                 && matches!(one.decision.step, Some(Step::Sign(_)));
             allowed.control_plane &= !is_turned || (for_servers && !is_told);
             allowed.controllers &= !is_turned || for_controllers;
+        }
+        if let Some(encrypted) = &self.1 {
+            allowed.control_plane &= encrypted.is_published && encrypted.next.is_none();
         }
     }
 
@@ -245,6 +260,16 @@ impl Rotations {
                 });
             }
         }
+        if let Some(encrypted) = &self.1 {
+            part.actions.extend(encrypted.ask.clone());
+            if part.waiting.is_none() {
+                let goes_on = encrypted.goes_on().map(|message| Waiting {
+                    reason: Reason::Rotating,
+                    message,
+                });
+                part.waiting = goes_on;
+            }
+        }
         part.apply("generations", observed, changed);
         part
     }
@@ -261,7 +286,16 @@ impl Rotations {
             let again = plan.requeue_after.into_iter().chain(one.seen.again);
             plan.requeue_after = again.min();
         }
+        let mut known = before.into_iter().flatten();
+        let known = known.find(|told| told.name == kubeconfig::NAME);
+        told.extend(kubeconfig::told(observed, known, now));
         plan.status.rotation = told;
+        let encrypted = self.1.as_ref();
+        if observed.readable {
+            plan.status.encryption = encrypted.map(|encrypted| encrypted.status.clone());
+        }
+        let again = encrypted.and_then(|encrypted| encrypted.again);
+        plan.requeue_after = plan.requeue_after.into_iter().chain(again).min();
     }
 }
 

@@ -17,8 +17,8 @@ use tenant_cp::{Settings, network};
 use super::rotation_front_proxy;
 use crate::controllers::tenant_cluster::observe;
 use crate::controllers::tenant_cluster::observed::{
-    Etcd, EtcdListing, EtcdSpace, EtcdSteps, Failure, Observed, Rewritten, Seen, Tenant, Way,
-    component_pods, pods,
+    Etcd, EtcdListing, EtcdSpace, EtcdSteps, Failure, Observed, Seen, Tenant, Way, component_pods,
+    pods,
 };
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 use crate::etcd_disks::speed::Disks;
@@ -28,6 +28,7 @@ use crate::etcd_space::looks::Glance;
 use crate::etcd_space::plan::Step as SpaceStep;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
+use crate::tenant_session::aggregated::{Believed, Field};
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
 use crate::tenant_session::held_tokens::HeldToken;
@@ -37,6 +38,7 @@ use crate::upgrades::nodes::Nodes;
 use crate::upgrades::surge::SurgeAnswer;
 use crate::upgrades::{snapshot, versions};
 
+mod at_rest;
 mod controllers;
 mod hibernation;
 mod laws;
@@ -172,9 +174,13 @@ pub(super) struct World {
     /// Tokens that Secrets hold inside, or why they are not known.
     pub(super) held_tokens: Result<Vec<HeldToken>, String>,
     /// Authorities that aggregated API servers believe.
-    pub(super) front_proxies: String,
+    pub(super) aggregated: Believed,
     /// Secrets inside, and the generation of the key that each is encrypted with.
     pub(super) at_rest: BTreeMap<&'static str, u32>,
+    /// Generations of encryption keys that the backup has; none: all.
+    pub(super) saves: Option<BTreeSet<u32>>,
+    /// Other objects inside by kind and name, and the generation of the key; none where they are not encrypted.
+    pub(super) others_at_rest: BTreeMap<(&'static str, &'static str), Option<u32>>,
     /// Snapshots that were asked for, by name.
     pub(super) snapshots: BTreeMap<String, Arc<Snapshot>>,
     /// How many servers were asked of it, each time.
@@ -232,8 +238,10 @@ impl World {
             room: Vec::new(),
             nodes: Nodes::default(),
             held_tokens: Ok(Vec::new()),
-            front_proxies: String::new(),
+            aggregated: Believed::default(),
             at_rest: BTreeMap::from([("default/a", 1), ("default/b", 1), ("shop/c", 1)]),
+            saves: None,
+            others_at_rest: at_rest::plain(),
             snapshots: BTreeMap::new(),
             asked: Vec::new(),
             calm: std::time::Duration::ZERO,
@@ -302,13 +310,14 @@ impl World {
             preflight: None,
             held_tokens: None,
             rewritten: None,
-            front_proxies: None,
+            aggregated: None,
             upgrade_snapshot: self.see_snapshot(),
             room: self.room.clone(),
             nodes: self.nodes.clone(),
             upgrade_calm: self.calm,
             failures: BTreeMap::new(),
             backup: None,
+            saved_keys: self.saved_keys(),
             overlay: network::overlay::range(&self.cluster.spec.addons)
                 .map(|_| self.overlay.clone()),
             restore: self.see_restore(),
@@ -362,7 +371,7 @@ impl World {
             observed.preflight = before.preflight;
             observed.held_tokens = before.held_tokens;
             observed.rewritten = before.rewritten;
-            observed.front_proxies = before.front_proxies;
+            observed.aggregated = before.aggregated;
             observed.upgrade_snapshot = before.upgrade_snapshot;
         }
         finished
@@ -510,41 +519,27 @@ impl World {
             Action::AskHeldTokens { .. } => {
                 observed.held_tokens = Some(self.held_tokens.clone());
             }
-            Action::FrontProxies { write: None, .. } => {
+            Action::Aggregated { write: None, .. } => {
                 // A kube-apiserver has added what it believes.
-                self.front_proxies = rotation_front_proxy::with(self, &self.front_proxies);
-                observed.front_proxies = Some(Ok(self.front_proxies.clone()));
+                self.aggregated = rotation_front_proxy::with(self);
+                observed.aggregated = Some(Ok(self.aggregated.clone()));
             }
-            Action::FrontProxies {
-                write: Some(authorities),
+            Action::Aggregated {
+                write: Some((field, authorities)),
                 ..
             } => {
                 if !self.spend(budget) {
                     return false;
                 }
-                self.front_proxies.clone_from(authorities);
-                observed.front_proxies = Some(Ok(authorities.clone()));
-            }
-            Action::RewriteSecrets { generation, .. } => {
-                let mut old = self.at_rest.iter_mut();
-                let old = old.find(|(_, key)| *key != generation);
-                let Some((place, key)) = old else {
-                    observed.rewritten = Some(Ok(Rewritten::All));
-                    return true;
-                };
-                if self.refuses {
-                    let first = (*place).to_owned();
-                    observed.rewritten = Some(Ok(Rewritten::Refused { first }));
-                    return true;
+                match field {
+                    Field::Clients => self.aggregated.clients.clone_from(authorities),
+                    Field::FrontProxies => self.aggregated.front_proxies.clone_from(authorities),
                 }
-                if *budget == 0 {
-                    return false;
-                }
-                *key = *generation;
-                *budget -= 1;
-                self.writes += 1;
-                observed.rewritten = Some(Ok(Rewritten::Some));
+                observed.aggregated = Some(Ok(self.aggregated.clone()));
             }
+            Action::Rewrite {
+                generation, kinds, ..
+            } => return self.rewrite((*generation, kinds), observed, budget),
             Action::AskPreflight { servers, .. } => {
                 observed.preflight = Some(self.preflight.clone());
                 self.asked.push(servers.len());

@@ -1,7 +1,7 @@
 //! The authority that signs people's certificates.
 //!
-//! Believing it are the kube-apiservers (`--client-ca-file`); what it signed have the administrator's kubeconfig and, to
-//! sign more, the kube-controller-managers.
+//! Believing it are the kube-apiservers (`--client-ca-file`), and aggregated API servers by what those tell them; what it
+//! signed have the administrator's kubeconfig and, to sign more, the kube-controller-managers.
 //! Invariant: who signed the kubeconfig is read from the kubeconfig itself.
 
 use std::collections::BTreeMap;
@@ -13,10 +13,12 @@ use kit_objects::object::Key;
 use tenant_cp::flags::controller_manager::SIGNING_CERTIFICATE;
 use tenant_cp::{certificates, generations, names};
 
+use super::aggregated::{Wanted, take_out};
 use super::seen::{HowFar, Seen, believed, dropped, files_of, in_secret, signer, signs_by};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::rotation::facts::Facts;
 use crate::rotation::told::Subject;
+use crate::tenant_session::aggregated::Field;
 
 const AUTHORITY: &str = names::USERS_CA;
 
@@ -41,7 +43,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
             Known::Unknown { why } => Known::Unknown { why },
         },
     };
-    let facts = Facts {
+    let mut facts = Facts {
         wanted: asked.map(|turn| turn.generation),
         hold: asked.is_some_and(|turn| turn.hold),
         believed,
@@ -53,12 +55,20 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         is_spreading: !published.0 || (how_far.has_other)(names::CLIENTS_HASH),
         busy: how_far.busy,
     };
+    let bundle = generations::clients(&observed.material.store);
+    let to_take_out = Wanted {
+        authority: AUTHORITY,
+        name: SUBJECT.name,
+        field: Field::Clients,
+        bundle: bundle.as_deref(),
+    };
+    let (ask, again) = take_out(observed, &to_take_out, &mut facts, how_far);
     Seen {
         facts,
         published,
         notes: Vec::new(),
-        ask: None,
-        again: None,
+        ask,
+        again,
     }
 }
 
