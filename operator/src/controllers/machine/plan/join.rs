@@ -67,7 +67,7 @@ pub(super) fn plan(plan: &mut Plan, observed: &Observed, now: Timestamp) {
 }
 
 /// A node that is taken over is there all the time; its machine has to be shown the way, too.
-fn is_told(observed: &Observed) -> bool {
+pub(super) fn is_told(observed: &Observed) -> bool {
     let vm = observed.own_vm();
     observed.machine.adopts().is_none() || vm.is_some_and(|vm| vm.state == State::Running)
 }
