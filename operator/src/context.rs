@@ -33,7 +33,7 @@ use crate::fleet::tenant::Tenant;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::KubeVirtRelease;
 use crate::orphans::Orphans;
-use crate::overlay::allotments::{Allotment, Allotments};
+use crate::overlay::allotments::{Allotment, Allotments, known_address};
 use crate::overlay::members::{self, Overlay};
 use crate::publications::Publications;
 use crate::reserved_ranges::ReservedRanges;
@@ -191,9 +191,17 @@ impl Context {
     /// no two get the same address; none where there is no overlay.
     pub fn decide_overlay(&self, cluster: &TenantCluster, machine: &Machine) -> Option<Allotment> {
         let range = overlay::range(&cluster.spec.addons)?;
+        let is_given = machine
+            .status
+            .as_ref()
+            .is_some_and(|status| status.overlay.is_some());
+        let known = match is_given || machine.spec.provider.static_.is_none() {
+            true => None,
+            false => known_address(machine, &self.stores.hosts.state()),
+        };
         let all = &self.allotments;
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(all.decide(machine, &self.stores.machines.state(), &range))
+        Some(all.decide(machine, &self.stores.machines.state(), &range, known))
     }
 
     /// The overlay of a tenant cluster; none where it has none.

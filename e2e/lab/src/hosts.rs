@@ -10,6 +10,7 @@
 //! | `ground` | the lab that they are in, or what of one they need |
 //! | `start`, `end` | one host's life |
 //! | `describe` | what a user is told |
+//! | `room` | whether they can become nodes here |
 //!
 //! Invariant: a host is remembered as soon as it runs, what [`remove`] or `lab down` leaves of it on the
 //! machine is an error, and an [`add`] that fails leaves nothing that was not there before.
@@ -21,6 +22,7 @@ mod keys;
 mod network;
 mod options;
 mod plan;
+mod room;
 mod root;
 mod start;
 
@@ -40,6 +42,7 @@ use crate::{
 
 pub use describe::{Described, Way};
 pub use options::Options;
+pub use room::hindrance;
 pub use root::{is_prepared, prepare};
 
 /// Makes a host in the lab of this checkout. Without a lab there are hosts alone, until one is brought up.

@@ -16,6 +16,7 @@ pub mod pods;
 pub mod processes;
 pub mod stateful;
 pub mod steady;
+pub mod traffic;
 mod turn;
 pub mod versions;
 pub mod workers;

@@ -171,6 +171,10 @@ pub async fn observe(
         true => None,
         false => ctx.overlay_of(&cluster),
     };
+    let left_in_overlay = match overlay.is_some() || deleting {
+        true => Vec::new(),
+        false => ctx.stores.nodes_in_overlay(&uid),
+    };
     let restores_asked = begin::asked(&ctx.stores.restores.state(), &cluster);
     let upgrade = versions::wanted(&cluster);
     let room = upgrade.as_ref().map(|_| room(ctx, &objects, &ns));
@@ -226,6 +230,7 @@ pub async fn observe(
         backup: ctx.backups.of(&uid),
         saved_keys: ctx.backups.saved(&uid),
         overlay,
+        left_in_overlay,
         restore,
         hibernation,
         budget: ctx.budget(),

@@ -129,6 +129,8 @@ pub struct Observed {
     pub saved_keys: Option<BTreeSet<u32>>,
     /// The overlay among its nodes; none where it wants none.
     pub overlay: Option<Overlay>,
+    /// Machines whose nodes are known by an address in an overlay that it does not want any more.
+    pub left_in_overlay: Vec<String>,
     /// The Restore that is under way or next; none where there is none.
     pub restore: Option<RestoreSeen>,
     /// What is seen of its sleep; none where it is awake and to stay so.

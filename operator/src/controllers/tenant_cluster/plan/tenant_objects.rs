@@ -156,7 +156,7 @@ pub(super) fn plan(
         } => {
             let is_wanted =
                 |addon: &str| registry::wanted(valid).any(|wanted| wanted.name() == addon);
-            let held = footing::held(valid, live);
+            let held = footing::held(valid, live, &observed.left_in_overlay);
             let stays = |addon: &str| {
                 (!is_complete && is_wanted(addon))
                     || going.as_ref().is_some_and(|going| going.addon == addon)

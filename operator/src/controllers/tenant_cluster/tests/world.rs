@@ -147,6 +147,7 @@ pub(super) struct World {
     pub(super) daemons_stuck: bool,
     /// The overlay, as Machines and Hosts are.
     pub(super) overlay: Overlay,
+    pub(super) left_in_overlay: Vec<String>,
     /// Whether there are node pools.
     pub(super) workers: bool,
     /// Whether somebody may have changed something inside.
@@ -225,6 +226,7 @@ impl World {
             disks: Disks::default(),
             daemons_stuck: false,
             overlay: Overlay::default(),
+            left_in_overlay: Vec::new(),
             workers: false,
             list_due: false,
             inside: BTreeMap::new(),
@@ -320,6 +322,7 @@ impl World {
             saved_keys: self.saved_keys(),
             overlay: network::overlay::range(&self.cluster.spec.addons)
                 .map(|_| self.overlay.clone()),
+            left_in_overlay: self.left_in_overlay.clone(),
             restore: self.see_restore(),
             hibernation: self.see_hibernation(),
             budget: Budget::default(),
