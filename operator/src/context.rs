@@ -9,6 +9,7 @@ use std::time::Duration;
 use api::machine_addresses::{PublishedAddresses, RemoteMachine};
 use api::tenant_cluster::NetworkStatus;
 use api::{ConditionStatus, ConditionType, Machine, NodePool, Reason, TenantCluster, TenantQuota};
+use ipnet::IpNet;
 use jiff::Timestamp;
 use kit::lease::Leadership;
 use kube::runtime::reflector::ObjectRef;
@@ -39,6 +40,7 @@ use crate::publications::Publications;
 use crate::reserved_ranges::ReservedRanges;
 use crate::rewrites::Rewrites;
 use crate::rollouts::queue::RolloutQueue;
+use crate::shards::Shards;
 use crate::state::ControllerState;
 use crate::stores::Stores;
 use crate::tenant_session::api_probes::ApiProbes;
@@ -66,6 +68,8 @@ pub struct Context {
     pub kubevirt_release: Arc<KubeVirtRelease>,
     /// Fence of every write.
     pub leadership: Leadership,
+    /// Which part of the work is this replica's.
+    pub shards: Shards,
     /// All objects of our kinds, as last seen.
     pub stores: Stores,
     /// Asks for another reconcile.
@@ -184,7 +188,10 @@ impl Context {
         let mut reservations = reservations.lock().unwrap_or_else(PoisonError::into_inner);
         let clusters = self.stores.clusters.state();
         let settings = self.reserved_ranges.settings();
-        reservations.decide(cluster, &clusters, &settings.network, fresh)
+        // Others that decide at the same moment take other ranges.
+        let is_ours = |range: &IpNet| self.shards.owns(&range.to_string());
+        let network = &settings.network;
+        reservations.decide_ours(cluster, &clusters, network, fresh, &is_ours)
     }
 
     /// What a Machine may have in the overlay of its tenant cluster, decided by one reconcile at a time, so that
@@ -231,6 +238,7 @@ impl Context {
             return Vec::new();
         }
         let all = self.stores.claims(&quotas, &self.settings);
+        self.forget_grants_of_others(&mut grants, &all);
         let answer = grants.ask(claim, &all, &quotas);
         drop(grants);
         if answer.changed {
@@ -245,7 +253,18 @@ impl Context {
         let all = self
             .stores
             .claims(std::slice::from_ref(quota), &self.settings);
-        self.grants().used(quota, &all)
+        let mut grants = self.grants();
+        self.forget_grants_of_others(&mut grants, &all);
+        grants.used(quota, &all)
+    }
+
+    /// What another replica grants is read from statuses each time.
+    fn forget_grants_of_others(&self, grants: &mut Grants, all: &[Claim]) {
+        if self.shards.is_shared() {
+            for claim in all.iter().filter(|c| !self.shards.owns(&c.namespace)) {
+                grants.forget(&claim.uid);
+            }
+        }
     }
 
     /// Triggers whom a quota refused, where there may be room now.
@@ -289,7 +308,8 @@ impl Context {
         self.trigger_quotas(namespace);
     }
 
-    fn trigger_quotas(&self, namespace: &str) {
+    /// Triggers the quotas that bound a user's namespace.
+    pub fn trigger_quotas(&self, namespace: &str) {
         for quota in self.stores.quotas_of(namespace) {
             let _ = self.triggers.quotas.send(ObjectRef::from_obj(&*quota));
         }
@@ -297,6 +317,17 @@ impl Context {
 
     fn grants(&self) -> MutexGuard<'_, Grants> {
         self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// UIDs of the TenantClusters that are this replica's work.
+    #[must_use]
+    pub fn own_cluster_uids(&self) -> Vec<String> {
+        if !self.shards.is_shared() {
+            return self.stores.cluster_uids();
+        }
+        let all = self.stores.clusters.state().into_iter();
+        let own = all.filter(|c| self.shards.owns(&c.namespace().unwrap_or_default()));
+        own.filter_map(|c| c.metadata.uid.clone()).collect()
     }
 
     /// Decides anew who of the fleet may begin, and gives what is decided.
@@ -309,6 +340,7 @@ impl Context {
             tenants: &tenants,
             running: &self.rollout_queue.fleet_running(),
             templates: &self.templates,
+            is_shared: self.shards.is_shared(),
             now,
         });
         self.rollout_queue.gate(plan.gate.clone());

@@ -28,6 +28,8 @@ pub struct Observed<'a> {
     pub running: &'a BTreeSet<String>,
     /// Hash of the operator's templates.
     pub templates: &'a str,
+    /// Whether other processes decide the same of other tenant clusters at the same time.
+    pub is_shared: bool,
     /// Now.
     pub now: Timestamp,
 }
@@ -107,7 +109,7 @@ pub fn plan(observed: &Observed) -> Plan {
                     Now::Soaks { wave, until }
                 }
                 (true, ..) => {
-                    admitted.extend(wave.waiting().map(|tenant| tenant.uid.clone()));
+                    admitted.extend(wave.may_begin(spec, &waves, observed.is_shared));
                     let wave = wave.name.to_owned();
                     Now::Rolls { wave }
                 }
@@ -222,6 +224,23 @@ impl<'a> Members<'a> {
         let waiting = self.all.iter();
         let waiting = waiting.filter(|(_, standing)| *standing == Standing::Waiting);
         waiting.map(|(tenant, _)| *tenant)
+    }
+
+    /// UIDs of those that may begin. Where several processes decide, these are so many as may still be under way, the first in
+    /// an order that is the same for all: whoever sees less done than another process admits none that the other does not,
+    /// so all of them together stay within the budget.
+    fn may_begin(&self, spec: &FleetPolicySpec, waves: &[Self], is_shared: bool) -> Vec<String> {
+        let most = usize::try_from(spec.max_concurrent).unwrap_or(1).max(1);
+        let busy = waves
+            .iter()
+            .map(|wave| wave.count(|s| matches!(s, Standing::InFlight(_) | Standing::Failed(_))));
+        let busy = usize::try_from(busy.sum::<i32>()).unwrap_or(usize::MAX);
+        let places = match is_shared {
+            true => most.saturating_sub(busy),
+            false => usize::MAX,
+        };
+        let waiting = self.waiting().map(|tenant| tenant.uid.clone());
+        waiting.take(places).collect()
     }
 
     fn waits(&self) -> bool {

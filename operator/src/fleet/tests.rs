@@ -82,6 +82,7 @@ impl Fleet {
             tenants: &self.tenants,
             running: &self.queue.fleet_running(),
             templates: NEW,
+            is_shared: false,
             now: self.now,
         })
     }

@@ -49,6 +49,8 @@ pub(crate) struct Launch {
     pub(crate) upgrade_calm: Duration,
     /// The time of clouds; none: the machine's own.
     pub(crate) clock: Option<Arc<dyn Clock>>,
+    /// Whether it shares the work with others.
+    pub(crate) is_shared: bool,
 }
 
 impl Launch {
@@ -65,6 +67,7 @@ impl Launch {
             etcd_patience: Patience::default(),
             upgrade_calm: Duration::ZERO,
             clock: None,
+            is_shared: false,
         })
     }
 
@@ -108,6 +111,7 @@ impl Launch {
             etcd_patience,
             upgrade_calm,
             clock,
+            is_shared,
             ..
         } = self;
         let dial = dial.unwrap_or_else(|| site.dial());
@@ -121,6 +125,9 @@ impl Launch {
             let (client, settings) = (shared.client.clone(), &shared.settings.providers);
             shared.clouds = Clouds::with_clock(client, settings, configs, clock);
             shared.providers = shared.clouds.register(shared.providers.clone());
+        }
+        if is_shared {
+            manager.context.shards.share();
         }
         let context = Arc::clone(&manager.context);
         // As above.
