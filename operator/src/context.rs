@@ -3,6 +3,8 @@
 //! Invariant: nothing in here decides anything about one tenant cluster, nothing in here has to
 //! survive a restart, and nothing that is held here imports this.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,7 +41,7 @@ use crate::overlay::members::{self, Overlay};
 use crate::publications::Publications;
 use crate::reserved_ranges::ReservedRanges;
 use crate::rewrites::Rewrites;
-use crate::rollouts::queue::RolloutQueue;
+use crate::rollouts::queue::{Gate, RolloutQueue};
 use crate::shards::Shards;
 use crate::state::ControllerState;
 use crate::stores::Stores;
@@ -116,6 +118,8 @@ pub struct Context {
     pub throttle: Throttle,
     /// Starts and rollouts under way and waiting.
     pub rollout_queue: RolloutQueue,
+    /// Who of the fleet may begin, as it was decided last.
+    pub fleet_gate: FleetGate,
     /// Hash of the templates that tenant clusters are made from now.
     pub templates: String,
     /// Ranges decided in this process: the store may not show them yet.
@@ -165,6 +169,28 @@ pub struct Context {
     pub providers: Providers,
     /// What is left of the management cluster for machines.
     pub capacity: Arc<Capacity>,
+}
+
+/// Who of the fleet may begin, as it was decided last.
+#[derive(Debug, Default)]
+pub struct FleetGate {
+    /// Counts what changed since the beginning.
+    changes: AtomicU64,
+    decided: Mutex<Option<Decided>>,
+}
+
+#[derive(Clone, Debug)]
+struct Decided {
+    changes: u64,
+    running: BTreeSet<String>,
+    again: Option<Timestamp>,
+    gate: Gate,
+}
+
+impl FleetGate {
+    fn lock(&self) -> MutexGuard<'_, Option<Decided>> {
+        self.decided.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Context {
@@ -330,20 +356,46 @@ impl Context {
         own.filter_map(|c| c.metadata.uid.clone()).collect()
     }
 
+    /// Something of TenantClusters or FleetPolicies changed: who of the fleet may begin is decided anew when next asked for.
+    pub fn fleet_changed(&self) {
+        self.fleet_gate.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Who of the fleet may begin now: decided once after each change, however many ask.
+    pub fn current_gate(&self, now: Timestamp) -> Gate {
+        let changes = self.fleet_gate.changes.load(Ordering::SeqCst);
+        let running = self.rollout_queue.fleet_running();
+        let decided = self.fleet_gate.lock().clone();
+        let decided = decided.filter(|decided| {
+            let is_of_now = decided.again.is_none_or(|again| now < again);
+            is_of_now && decided.changes == changes && decided.running == running
+        });
+        decided.map_or_else(|| self.renew_gate(now).gate, |decided| decided.gate)
+    }
+
     /// Decides anew who of the fleet may begin, and gives what is decided.
     pub fn renew_gate(&self, now: Timestamp) -> fleet::Plan {
+        // Before the stores are read: what changes meanwhile is decided anew.
+        let changes = self.fleet_gate.changes.load(Ordering::SeqCst);
+        let running = self.rollout_queue.fleet_running();
         let clusters = self.stores.clusters.state();
         let tenants: Vec<_> = clusters.iter().map(|cluster| Tenant::of(cluster)).collect();
         let policy = self.stores.policy();
         let plan = fleet::plan(&fleet::Observed {
             policy: policy.as_deref(),
             tenants: &tenants,
-            running: &self.rollout_queue.fleet_running(),
+            running: &running,
             templates: &self.templates,
             is_shared: self.shards.is_shared(),
             now,
         });
         self.rollout_queue.gate(plan.gate.clone());
+        *self.fleet_gate.lock() = Some(Decided {
+            changes,
+            running,
+            again: plan.again,
+            gate: plan.gate.clone(),
+        });
         plan
     }
 

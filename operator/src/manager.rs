@@ -32,7 +32,7 @@ use tenant_cp::rollout::revision;
 use crate::backups::{self, Backups};
 use crate::capacity::Capacity;
 use crate::clouds::Clouds;
-use crate::context::Context;
+use crate::context::{Context, FleetGate};
 use crate::controllers;
 use crate::creations::Creations;
 use crate::etcd_replacement::patience::Patience;
@@ -203,6 +203,7 @@ impl Manager {
                 settings.max_concurrent_starts,
                 settings.max_concurrent_rollouts,
             ),
+            fleet_gate: FleetGate::default(),
             templates: revision::templates(&settings),
             secrets: SecretWatches::new(client.clone(), triggers.clusters.clone()),
             reservations: Mutex::default(),
@@ -335,6 +336,7 @@ impl Manager {
 
 /// A TenantCluster changed, or went.
 fn on_cluster(context: &Context, cluster: &TenantCluster, there: bool) {
+    context.fleet_changed();
     if !there {
         let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
         context.forget(uid);
@@ -488,6 +490,7 @@ fn on_restore(context: &Context, restore: &Restore, there: bool) {
 
 /// A FleetPolicy changed, or went.
 fn on_policy(context: &Context, policy: &FleetPolicy, there: bool) {
+    context.fleet_changed();
     if !context.leadership.is_leader() {
         return;
     }
