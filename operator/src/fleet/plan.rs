@@ -66,6 +66,8 @@ enum Now {
 struct Members<'a> {
     name: &'a str,
     soak: SignedDuration,
+    /// How many failures it stands.
+    max_failures: i32,
     all: Vec<(&'a Tenant, Standing)>,
 }
 
@@ -171,6 +173,7 @@ fn waves<'a>(spec: &'a FleetPolicySpec, observed: &Observed<'a>) -> Vec<Members<
         let members = Members {
             name: &wave.name,
             soak: signed(&wave.soak),
+            max_failures: wave.max_failures,
             all: Vec::new(),
         };
         (Some(wave), size, members)
@@ -178,6 +181,7 @@ fn waves<'a>(spec: &'a FleetPolicySpec, observed: &Observed<'a>) -> Vec<Members<
     let rest = Members {
         name: REST,
         soak: SignedDuration::ZERO,
+        max_failures: 0,
         all: Vec::new(),
     };
     let mut waves: Vec<_> = named.chain([(None, None, rest)]).collect();
@@ -249,8 +253,18 @@ impl<'a> Members<'a> {
 
     /// Whether nobody of it is waited for.
     fn is_whole(&self) -> bool {
+        let stands = self.stands_its_failures();
         let mut all = self.all.iter();
-        all.all(|(_, standing)| matches!(standing, Standing::Done | Standing::LeftOut))
+        all.all(|(_, standing)| match standing {
+            Standing::Done | Standing::LeftOut => true,
+            Standing::Failed(_) => stands,
+            Standing::InFlight(_) | Standing::Waiting => false,
+        })
+    }
+
+    /// Whether no more failed than may.
+    fn stands_its_failures(&self) -> bool {
+        self.count(|standing| matches!(standing, Standing::Failed(_))) <= self.max_failures
     }
 
     /// Whether there is anybody to look at once it is whole.
@@ -258,7 +272,11 @@ impl<'a> Members<'a> {
         self.count(|standing| *standing == Standing::Done) > 0
     }
 
+    /// The failure that is one too many.
     fn failed(&self) -> Option<(&'a Tenant, &str)> {
+        if self.stands_its_failures() {
+            return None;
+        }
         self.all
             .iter()
             .find_map(|(tenant, standing)| match standing {
