@@ -105,7 +105,7 @@ pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result
         }
     }
     // Whether it is being rolled out was seen, as far as it can be.
-    if ctx.rollout_queue.saw(&uid, || ctx.stores.cluster_uids()) {
+    if ctx.rollout_queue.saw(&uid, || ctx.own_cluster_uids()) {
         ctx.trigger_next();
     }
     let found = ctx.stores.clusters.get(&ObjectRef::from_obj(&*cluster));

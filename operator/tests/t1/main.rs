@@ -54,6 +54,7 @@ mod rotation;
 mod rotation_at_rest;
 mod rotation_front_proxy;
 mod rotation_tokens;
+mod shards;
 mod support;
 mod tenant_objects;
 mod upgrades;

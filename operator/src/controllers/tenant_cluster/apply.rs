@@ -446,7 +446,7 @@ async fn act(
             let turn = Turn::of(&observed.cluster, Purpose::Rollout(*cause), now);
             let mut goes_on = *is_under_way;
             if *cause == Cause::Fleet {
-                let gate = ctx.renew_gate(now).gate;
+                let gate = ctx.current_gate(now);
                 // A pod that is replaced for another reason has not had its turn by a policy.
                 goes_on &= gate.admitted.is_none() || gate.begun.contains(&turn.uid);
             }

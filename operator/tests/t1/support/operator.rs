@@ -54,6 +54,8 @@ pub(crate) struct Launch {
     pub(crate) clock: Option<Arc<dyn Clock>>,
     /// How many tenant clusters are reconciled at once.
     pub(crate) concurrency: u16,
+    /// Whether it shares the work with others.
+    pub(crate) is_shared: bool,
 }
 
 impl Launch {
@@ -71,6 +73,7 @@ impl Launch {
             upgrade_calm: Duration::ZERO,
             clock: None,
             concurrency: CONCURRENCY,
+            is_shared: false,
         })
     }
 
@@ -115,6 +118,7 @@ impl Launch {
             upgrade_calm,
             clock,
             concurrency,
+            is_shared,
             ..
         } = self;
         let dial = dial.unwrap_or_else(|| site.dial());
@@ -128,6 +132,9 @@ impl Launch {
             let (client, settings) = (shared.client.clone(), &shared.settings.providers);
             shared.clouds = Clouds::with_clock(client, settings, configs, clock);
             shared.providers = shared.clouds.register(shared.providers.clone());
+        }
+        if is_shared {
+            manager.context.shards.share();
         }
         let context = Arc::clone(&manager.context);
         // As above.
