@@ -41,6 +41,9 @@ pub const ANNOTATION_ATTACH_TO: &str = "covey.dev/attach-to";
 /// Annotation on such a claim: the machines that may have the volume, separated by commas. It is written before the first
 /// of them can, and a machine leaves it when it has been seen without.
 pub const ANNOTATION_ATTACHED_TO: &str = "covey.dev/attached-to";
+/// Annotation on DaemonSets of addons inside the tenant cluster: for how many nodes one was changed, so that Kubernetes counts
+/// those that it has to run on anew.
+pub const ANNOTATION_NODES_COUNTED: &str = "covey.dev/nodes-counted";
 /// Annotation on Services of type LoadBalancer inside a copy of another tenant cluster (`spec.etcd.copyOf`), which has them
 /// as they were there: no load balancer is made for one while it has this. Who wants one takes it off.
 pub const ANNOTATION_COPIED: &str = "covey.dev/copied";

@@ -23,6 +23,7 @@ use crate::status::Waiting;
 
 mod changes;
 mod footing;
+pub mod recount;
 pub mod release;
 
 /// What is wanted inside the tenant cluster.
