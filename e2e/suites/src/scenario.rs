@@ -116,7 +116,9 @@ async fn inside(
     let scenario = Scenario::new(management, name).await?;
     let identities = Identities::watch(scenario.client(), &scenario.namespace);
     let outcome = AssertUnwindSafe(test(&scenario)).catch_unwind().await;
-    let same = identities.check(scenario.client(), &scenario.namespace).await;
+    let same = identities
+        .check(scenario.client(), &scenario.namespace)
+        .await;
     drop(identities);
     let outcome = outcome.map(|done| done.and(same));
     let failure = match outcome {
