@@ -25,6 +25,8 @@ use crate::crash::{Hand, Writes, dies, for_every_k};
 use crate::support::site::apply;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
+mod restored;
+
 const TOKEN: &str = "token-of-the-project";
 const OTHER: &str = "token-of-another-project";
 /// How much time passes in a round: as much as the operator waits between two looks.
