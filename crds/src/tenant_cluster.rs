@@ -45,7 +45,9 @@ pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;
 pub use pod_security::{PodSecurity, PodSecurityLevel};
 pub use resources::Resources;
-pub use rotation::{KeyTurn, Rotation, RotationPhase, RotationStatus, Turn};
+pub use rotation::{
+    ClientTurn, KeyTurn, NodesOfBefore, Rotation, RotationPhase, RotationStatus, Turn,
+};
 pub use scheduling::{Scheduling, Spread};
 pub use service_accounts::ServiceAccounts;
 pub use status::{

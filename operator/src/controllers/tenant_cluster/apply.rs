@@ -41,6 +41,7 @@ mod front_proxies;
 mod held_tokens;
 mod left;
 mod losses;
+mod nodes;
 mod once;
 mod preflight;
 mod probe;
@@ -486,6 +487,7 @@ async fn act(
         Action::AskHeldTokens { address } => {
             held_tokens::ask(ctx, *address, observed, now).await;
         }
+        Action::AskNodes { address } => nodes::ask(ctx, *address, observed, now).await,
         Action::FrontProxies { address, write } => {
             front_proxies::ask(ctx, *address, write.as_deref(), observed, now).await;
         }

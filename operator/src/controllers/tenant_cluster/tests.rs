@@ -38,6 +38,7 @@ mod restoring;
 mod rollouts;
 mod rotation;
 mod rotation_at_rest;
+mod rotation_clients;
 mod rotation_front_proxy;
 mod rotation_tokens;
 mod unknown;

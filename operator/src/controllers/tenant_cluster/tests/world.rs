@@ -17,8 +17,8 @@ use tenant_cp::{Settings, network};
 use super::rotation_front_proxy;
 use crate::controllers::tenant_cluster::observe;
 use crate::controllers::tenant_cluster::observed::{
-    Etcd, EtcdListing, EtcdSpace, EtcdSteps, Failure, Observed, Rewritten, Seen, Tenant, Way,
-    component_pods, pods,
+    Etcd, EtcdListing, EtcdSpace, EtcdSteps, Failure, Observed, Seen, Tenant, Way, component_pods,
+    pods,
 };
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 use crate::etcd_disks::speed::Disks;
@@ -28,6 +28,7 @@ use crate::etcd_space::looks::Glance;
 use crate::etcd_space::plan::Step as SpaceStep;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
+use crate::rotation::kubelets::Kubelets;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
 use crate::tenant_session::held_tokens::HeldToken;
@@ -41,9 +42,11 @@ mod controllers;
 mod hibernation;
 mod laws;
 mod restore;
+mod rotations;
 
 pub(super) use hibernation::Sleeper;
 pub(super) use restore::Play;
+use rotations::no_kubelets;
 
 pub(super) const UID: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 pub(super) const NS: &str = "covey-demo-0a1b2c3d11";
@@ -173,6 +176,8 @@ pub(super) struct World {
     pub(super) held_tokens: Result<Vec<HeldToken>, String>,
     /// Authorities that aggregated API servers believe.
     pub(super) front_proxies: String,
+    /// Its Machines, and what its API says of nodes.
+    pub(super) kubelets: Kubelets,
     /// Secrets inside, and the generation of the key that each is encrypted with.
     pub(super) at_rest: BTreeMap<&'static str, u32>,
     /// Snapshots that were asked for, by name.
@@ -233,6 +238,7 @@ impl World {
             nodes: Nodes::default(),
             held_tokens: Ok(Vec::new()),
             front_proxies: String::new(),
+            kubelets: no_kubelets(),
             at_rest: BTreeMap::from([("default/a", 1), ("default/b", 1), ("shop/c", 1)]),
             snapshots: BTreeMap::new(),
             asked: Vec::new(),
@@ -306,6 +312,7 @@ impl World {
             upgrade_snapshot: self.see_snapshot(),
             room: self.room.clone(),
             nodes: self.nodes.clone(),
+            kubelets: self.see_machines(),
             upgrade_calm: self.calm,
             failures: BTreeMap::new(),
             backup: None,
@@ -361,6 +368,7 @@ impl World {
             observed.turn = before.turn;
             observed.preflight = before.preflight;
             observed.held_tokens = before.held_tokens;
+            observed.kubelets.nodes = before.kubelets.nodes;
             observed.rewritten = before.rewritten;
             observed.front_proxies = before.front_proxies;
             observed.upgrade_snapshot = before.upgrade_snapshot;
@@ -526,25 +534,9 @@ impl World {
                 observed.front_proxies = Some(Ok(authorities.clone()));
             }
             Action::RewriteSecrets { generation, .. } => {
-                let mut old = self.at_rest.iter_mut();
-                let old = old.find(|(_, key)| *key != generation);
-                let Some((place, key)) = old else {
-                    observed.rewritten = Some(Ok(Rewritten::All));
-                    return true;
-                };
-                if self.refuses {
-                    let first = (*place).to_owned();
-                    observed.rewritten = Some(Ok(Rewritten::Refused { first }));
-                    return true;
-                }
-                if *budget == 0 {
-                    return false;
-                }
-                *key = *generation;
-                *budget -= 1;
-                self.writes += 1;
-                observed.rewritten = Some(Ok(Rewritten::Some));
+                return self.rewrite(*generation, observed, budget);
             }
+            Action::AskNodes { .. } => observed.kubelets.nodes.clone_from(&self.kubelets.nodes),
             Action::AskPreflight { servers, .. } => {
                 observed.preflight = Some(self.preflight.clone());
                 self.asked.push(servers.len());

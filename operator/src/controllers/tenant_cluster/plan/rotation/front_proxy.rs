@@ -97,6 +97,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         notes: Vec::new(),
         ask,
         again,
+        signed_until: None,
     }
 }
 
