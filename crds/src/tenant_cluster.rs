@@ -47,7 +47,10 @@ pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;
 pub use pod_security::{PodSecurity, PodSecurityLevel};
 pub use resources::Resources;
-pub use rotation::{KeyTurn, KubeconfigTurn, Rotation, RotationPhase, RotationStatus, Turn};
+pub use rotation::{
+    ClientTurn, KeyTurn, KubeconfigTurn, NodesOfBefore, Rotation, RotationPhase, RotationStatus,
+    Turn,
+};
 pub use scheduling::{Scheduling, Spread};
 pub use service_accounts::ServiceAccounts;
 pub use status::{

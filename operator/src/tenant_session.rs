@@ -25,6 +25,7 @@ pub mod bulkhead;
 pub mod etcd;
 pub mod held_tokens;
 pub mod largest;
+pub mod nodes;
 pub mod preflight;
 pub mod probe;
 pub mod registry;

@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use api::condition::is_true;
-use api::tenant_cluster::UpgradePhase;
+use api::tenant_cluster::{RotationPhase, UpgradePhase};
 use api::{
     BackupTarget, ConditionType, FleetPolicy, Host, Machine, MachineAddresses, NodePool,
     ProviderConfig, Reason, Restore, Snapshot, TenantCluster, TenantClusterStatus, TenantQuota,
     names,
 };
 use ipnet::IpNet;
+use jiff::Timestamp;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
 use provider_static::life::choose::is_of;
@@ -23,6 +24,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::hibernation;
 use crate::orphans::TenantNamespace;
+use crate::rotation::kubelets;
 use crate::stores::Stores;
 
 mod overlay;
@@ -391,6 +393,18 @@ impl Triggers {
         }
         if !there {
             self.on_workers(stores, machine.namespace(), &machine.spec.cluster_name);
+            self.on_kubelet(stores, machine);
+        }
+    }
+
+    /// A rotation may wait for whom the kubelet of a Machine that went had its certificate from.
+    fn on_kubelet(&self, stores: &Stores, machine: &Machine) {
+        let namespace = machine.namespace().unwrap_or_default();
+        let cluster = ObjectRef::new(&machine.spec.cluster_name).within(&namespace);
+        let found = stores.clusters.get(&cluster);
+        let told = found.as_ref().and_then(|found| kubelets::told(found));
+        if told.is_some_and(|told| told.phase == RotationPhase::Draining) {
+            let _ = self.clusters.send(cluster);
         }
     }
 
@@ -472,6 +486,8 @@ struct Facts {
     restore: Option<(String, bool, bool)>,
     /// Whether its pools have no machines because it sleeps, and its backup no pod.
     sleeps: (bool, bool),
+    /// Machines that were made before are replaced.
+    replaced_before: Option<Timestamp>,
 }
 
 impl Facts {
@@ -498,6 +514,7 @@ impl Facts {
                 hibernation::holds_machines(cluster),
                 hibernation::holds_backup(cluster),
             ),
+            replaced_before: kubelets::replaced_before(cluster),
         }
     }
 

@@ -184,6 +184,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             observed.turn = before.turn;
             observed.preflight = before.preflight;
             observed.held_tokens = before.held_tokens;
+            observed.kubelets.nodes = before.kubelets.nodes;
             // What was just made may not have been seen yet.
             observed.upgrade_snapshot = observed.upgrade_snapshot.or(before.upgrade_snapshot);
             watch_secrets(ctx, &observed);

@@ -52,6 +52,7 @@ mod rbac;
 mod rollouts;
 mod rotation;
 mod rotation_at_rest;
+mod rotation_clients;
 mod rotation_front_proxy;
 mod rotation_tokens;
 mod shards;

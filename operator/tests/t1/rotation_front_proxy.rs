@@ -42,7 +42,7 @@ async fn new_authority_stands_there_before_it_signs_and_the_old_one_does_until_i
         return Ok(());
     };
     let prepared = plane.prepared(FRONT_PROXY_CA)?;
-    let mut dropped = plane.switched(&prepared, (FRONT_PROXY_CA, "front-proxy-client"))?;
+    let mut dropped = plane.switched(&prepared, (FRONT_PROXY_CA, &["front-proxy-client"]))?;
     once(&plane, plane.address(), 1).await?;
     // Preparing: one that believes both adds the new one, beside one that does not know it.
     let middle = plane.server_of(&prepared).await?;

@@ -172,7 +172,9 @@ pub(super) fn companions(want: &Want) -> &'static [&'static str] {
         // Whoever asks the tenant's API has to believe it.
         _ => match &want.signer {
             Signer::By(signer)
-                if [names::CLIENT_CA, names::USERS_CA].contains(&signer.as_str()) =>
+                if [names::CLIENT_CA, names::USERS_CA]
+                    .iter()
+                    .any(|of| generations::of_authority(signer, of).is_some()) =>
             {
                 &[names::CA]
             }

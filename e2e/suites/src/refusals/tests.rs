@@ -164,6 +164,8 @@ const OF_CLUSTERS: Harmless = &[
     (
         "the schema bounds it, and only its own authority or key is another one; a few are made at most",
         &[
+            "rotation.clientCA.complete",
+            "rotation.clientCA.generation",
             "rotation.encryptionKeys.generation",
             "rotation.frontProxyCA.generation",
             "rotation.kubeconfig.generation",

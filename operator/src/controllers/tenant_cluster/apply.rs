@@ -41,6 +41,7 @@ mod etcd;
 mod held_tokens;
 mod left;
 mod losses;
+mod nodes;
 mod once;
 mod preflight;
 mod probe;
@@ -486,6 +487,7 @@ async fn act(
         Action::AskHeldTokens { address } => {
             held_tokens::ask(ctx, *address, observed, now).await;
         }
+        Action::AskNodes { address } => nodes::ask(ctx, *address, observed, now).await,
         Action::Aggregated { address, write } => {
             aggregated::ask(ctx, *address, write.as_ref(), observed, now).await;
         }

@@ -32,6 +32,7 @@ use crate::context::Context;
 use crate::parts::PARTS;
 use crate::restoring::begin;
 use crate::rollouts::queue::{Answer, Purpose, Turn};
+use crate::rotation::kubelets::Kubelets;
 use crate::upgrades::nodes::Nodes;
 use crate::upgrades::surge::{Surge, SurgeAnswer};
 use crate::upgrades::{self, versions};
@@ -178,11 +179,14 @@ pub async fn observe(
     let restores_asked = begin::asked(&ctx.stores.restores.state(), &cluster);
     let upgrade = versions::wanted(&cluster);
     let room = upgrade.as_ref().map(|_| room(ctx, &objects, &ns));
-    let nodes = upgrade.as_ref().map(|_| {
-        let machines = ctx.stores.machines.state();
-        let is_its = |machine: &&Arc<Machine>| machine.spec.cluster_uid == uid;
-        Nodes::of(machines.iter().filter(is_its).map(|machine| &**machine))
-    });
+    let machines = match upgrade.is_some() || cluster.spec.rotation.client_ca.is_some() {
+        true => ctx.stores.machines.state(),
+        false => Vec::new(),
+    };
+    let is_its = |machine: &&Arc<Machine>| machine.spec.cluster_uid == uid;
+    let its = || machines.iter().filter(is_its).map(|machine| &**machine);
+    let nodes = upgrade.as_ref().map(|_| Nodes::of(its()));
+    let kubelets = Kubelets::of(its());
     let upgrade_snapshot = upgrade.and_then(|upgrade| {
         let name = upgrades::snapshot::name(&upgrade, &cluster);
         let key = ObjectRef::new(&name).within(namespace);
@@ -225,6 +229,7 @@ pub async fn observe(
         upgrade_snapshot,
         room: room.unwrap_or_default(),
         nodes: nodes.unwrap_or_default(),
+        kubelets,
         upgrade_calm: ctx.upgrade_calm,
         failures: BTreeMap::new(),
         backup: ctx.backups.of(&uid),

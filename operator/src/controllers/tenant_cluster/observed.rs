@@ -30,6 +30,7 @@ use crate::etcd_space::looks::Glance;
 use crate::hibernation::seen::Seen as HibernationSeen;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
+use crate::rotation::kubelets::Kubelets;
 use crate::tenant_session::aggregated::Believed;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{DataHash, ListedMember, MemberStatus};
@@ -119,6 +120,8 @@ pub struct Observed {
     pub room: Vec<SurgeAnswer>,
     /// Nodes of its Machines; none where no upgrade is wanted.
     pub nodes: Nodes,
+    /// Its Machines, and the nodes that its API has.
+    pub kubelets: Kubelets,
     /// How long it has to be Ready before an upgrade begins.
     pub upgrade_calm: Duration,
     /// Parts that could not be carried out in this reconcile, and are not tried again in it.

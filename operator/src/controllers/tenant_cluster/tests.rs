@@ -39,6 +39,7 @@ mod restoring;
 mod rollouts;
 mod rotation;
 mod rotation_at_rest;
+mod rotation_clients;
 mod rotation_front_proxy;
 mod rotation_kubeconfig;
 mod rotation_tokens;

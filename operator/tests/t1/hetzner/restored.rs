@@ -15,7 +15,7 @@ use testkit::FaultPlan;
 use testkit::waiting::ask_until;
 
 use super::{ROUND, World};
-use crate::crash::{Hand, dies, for_every_k};
+use crate::crash::{Hand, Writes, dies, for_every_k};
 use crate::support::kubevirt::{node_path, node_status};
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Operator, PATIENCE};
@@ -190,25 +190,30 @@ async fn server_whose_node_a_restore_took_away_is_started_anew_no_more_than_twic
 
     // Another Restore is another matter, wherever it dies. What is stored, what is asked for, and what is said.
     let stage = (world, Hand::new(operator));
-    for_every_k("a start", vec![stage], 1, async |(world, hand), crash| {
-        let operator = hand.take().await?;
-        let restored = Restored::new(world, &operator).await?;
-        operator.plan.arm(crash);
-        restored.lose_node()?;
-        let died = Box::pin(dies(&operator, restored.until(&operator, 1, 1))).await?;
-        drop(operator);
-        let operator = world.start(&FaultPlan::none())?;
-        operator.settle(&world.site, "demo").await?;
-        restored.until(&operator, 1, 0).await?;
-        restored.forget_when().await?;
-        // What was stored and not done is done once more, and what was done is not known to be.
-        restored.until(&operator, 2, 1).await?;
-        restored.forget_when().await?;
-        restored.stays(&operator, 2).await?;
-        let starts = restored.starts();
-        ensure!((1..=2).contains(&starts), "started {starts} times");
-        hand.give(operator).await;
-        Ok(died)
-    })
+    for_every_k(
+        "a start",
+        vec![stage],
+        Writes::at_least(1),
+        async |(world, hand), crash| {
+            let operator = hand.take().await?;
+            let restored = Restored::new(world, &operator).await?;
+            operator.plan.arm(crash);
+            restored.lose_node()?;
+            let died = Box::pin(dies(&operator, restored.until(&operator, 1, 1))).await?;
+            drop(operator);
+            let operator = world.start(&FaultPlan::none())?;
+            operator.settle(&world.site, "demo").await?;
+            restored.until(&operator, 1, 0).await?;
+            restored.forget_when().await?;
+            // What was stored and not done is done once more, and what was done is not known to be.
+            restored.until(&operator, 2, 1).await?;
+            restored.forget_when().await?;
+            restored.stays(&operator, 2).await?;
+            let starts = restored.starts();
+            ensure!((1..=2).contains(&starts), "started {starts} times");
+            hand.give(operator).await;
+            Ok(died)
+        },
+    )
     .await
 }

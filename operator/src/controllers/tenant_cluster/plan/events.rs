@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use api::Reason;
-use api::tenant_cluster::RotationPhase;
 use jiff::Timestamp;
 use kit_objects::object::{Key, Object};
 use serde_json::Value;
@@ -23,6 +22,7 @@ use crate::controllers::tenant_cluster::observed::component_pods::{number, rolle
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::etcd_events::{Decision, PATIENCE, PAUSE, Seen, Store, decide};
 use crate::rollouts::queue::Answer;
+use crate::rotation::told::goes_on;
 use crate::status::Waiting;
 use crate::upgrades::versions;
 
@@ -141,7 +141,7 @@ fn is_calm(observed: &Observed) -> bool {
                 .encryption
                 .as_ref()
                 .is_some_and(|told| !told.changing.is_empty())
-            || rotations.any(|rotation| rotation.phase != RotationPhase::Idle)
+            || rotations.any(goes_on)
     });
     is_over && !is_flow && observed.was_ready() && versions::wanted(&observed.cluster).is_none()
 }

@@ -28,6 +28,7 @@ use crate::status::Waiting;
 
 mod aggregated;
 mod at_rest;
+mod clients;
 mod encrypted;
 mod front_proxy;
 pub(super) mod kubeconfig;
@@ -42,17 +43,25 @@ use seen::{HowFar, Seen};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
     Users,
+    Clients,
     FrontProxy,
     Tokens,
     AtRest,
 }
 
-const ALL: [Kind; 4] = [Kind::Users, Kind::FrontProxy, Kind::Tokens, Kind::AtRest];
+const ALL: [Kind; 5] = [
+    Kind::Users,
+    Kind::Clients,
+    Kind::FrontProxy,
+    Kind::Tokens,
+    Kind::AtRest,
+];
 
 impl Kind {
     fn subject(self) -> Subject {
         match self {
             Self::Users => users::SUBJECT,
+            Self::Clients => clients::SUBJECT,
             Self::FrontProxy => front_proxy::SUBJECT,
             Self::Tokens => tokens::SUBJECT,
             Self::AtRest => at_rest::SUBJECT,
@@ -63,6 +72,7 @@ impl Kind {
     fn secret(self, observed: &Observed, generation: u32) -> String {
         match self {
             Self::Users => authority_name(names::USERS_CA, generation),
+            Self::Clients => authority_name(names::CLIENT_CA, generation),
             Self::FrontProxy => authority_name(names::FRONT_PROXY_CA, generation),
             Self::Tokens => authority_name(names::SERVICE_ACCOUNT, generation),
             Self::AtRest => at_rest::secret_of(observed, generation),
@@ -72,6 +82,7 @@ impl Kind {
     fn signs(self, observed: &Observed) -> Option<u32> {
         match self {
             Self::Users => users::signs(observed),
+            Self::Clients => clients::signs(observed),
             Self::FrontProxy => front_proxy::signs(observed),
             Self::Tokens => tokens::signs(observed),
             Self::AtRest => at_rest::signs(observed),
@@ -82,6 +93,7 @@ impl Kind {
     fn signing(self, observed: Cow<'_, Observed>, generation: Option<u32>) -> Cow<'_, Observed> {
         match self {
             Self::Users => seen::signing(observed, names::USERS_CA, generation),
+            Self::Clients => seen::signing(observed, names::CLIENT_CA, generation),
             Self::FrontProxy => seen::signing(observed, names::FRONT_PROXY_CA, generation),
             Self::Tokens => tokens::signing(observed, generation),
             Self::AtRest => at_rest::signing(observed, generation),
@@ -146,6 +158,7 @@ impl Rotations {
             let signs = kind.signs(observed)?;
             let seen = match kind {
                 Kind::Users => users::see(observed, signs, how_far),
+                Kind::Clients => clients::see(observed, signs, how_far),
                 Kind::FrontProxy => front_proxy::see(observed, signs, how_far),
                 Kind::Tokens => tokens::see(observed, signs, how_far),
                 Kind::AtRest => at_rest::see(observed, signs, how_far),
@@ -193,6 +206,10 @@ impl Rotations {
                     let next = certificates::next(wants, names::USERS_CA, generation);
                     all.authorities.extend(next);
                 }
+                Kind::Clients => {
+                    let next = certificates::next(wants, names::CLIENT_CA, generation);
+                    all.authorities.extend(next);
+                }
                 Kind::FrontProxy => {
                     let next = certificates::next(wants, names::FRONT_PROXY_CA, generation);
                     all.authorities.extend(next);
@@ -209,11 +226,15 @@ impl Rotations {
         for one in &self.0 {
             let is_turned = one.seen.facts.believed.iter().ne([&1]);
             let (for_servers, for_controllers) = one.seen.published;
-            // What they are to sign or write with stands in their Secret, and that is not the wanted one yet.
-            let is_told = matches!(one.kind, Kind::FrontProxy | Kind::AtRest)
-                && matches!(one.decision.step, Some(Step::Sign(_)));
+            // What they are to sign, write or be known with stands in their Secrets, and that is not the wanted one yet.
+            let signs_anew = matches!(one.decision.step, Some(Step::Sign(_)));
+            let in_secrets = matches!(one.kind, Kind::Clients | Kind::FrontProxy | Kind::AtRest);
+            let is_told = in_secrets && signs_anew;
             allowed.control_plane &= !is_turned || (for_servers && !is_told);
+            let is_clients = one.kind == Kind::Clients;
+            let for_controllers = for_controllers && !(is_clients && is_told);
             allowed.controllers &= !is_turned || for_controllers;
+            allowed.rest &= !is_turned || !is_clients || for_controllers;
         }
         if let Some(encrypted) = &self.1 {
             allowed.control_plane &= encrypted.is_published && encrypted.next.is_none();
@@ -309,6 +330,10 @@ impl Rotation {
         let subject = self.kind.subject();
         let name = subject.name;
         let after = told::status(subject, &self.seen.facts, &self.decision, before, now)?;
+        let after = RotationStatus {
+            signed_until: self.seen.signed_until.clone(),
+            ..after
+        };
         let goes_on = |phase| phase != RotationPhase::Idle;
         let went_on = before.is_some_and(|before| goes_on(before.phase));
         let (generation, signs) = (after.generation, after.signs);
@@ -324,7 +349,7 @@ impl Rotation {
             let message = format!("before anything of {name} is dropped it waits for {what}");
             let reason = match self.kind {
                 Kind::Tokens => Reason::WaitingForTokens,
-                Kind::Users | Kind::FrontProxy | Kind::AtRest => Reason::Rotating,
+                Kind::Users | Kind::Clients | Kind::FrontProxy | Kind::AtRest => Reason::Rotating,
             };
             plan.events.push(Notice::normal(reason, message));
         }
@@ -347,6 +372,13 @@ fn annotated(observed: &Observed, name: &str, (annotation, text): (&str, &str)) 
             "annotations": { annotation: text },
         },
     });
+    // What else was written there stays.
+    for other in [names::DROPPED, names::SIGNED_UNTIL] {
+        let text = &live["metadata"]["annotations"][other];
+        if other != annotation && text.is_string() {
+            wanted["metadata"]["annotations"][other] = text.clone();
+        }
+    }
     let owners = &live["metadata"]["ownerReferences"];
     if owners.is_array() {
         wanted["metadata"]["ownerReferences"] = owners.clone();

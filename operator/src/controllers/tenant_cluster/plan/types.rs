@@ -318,6 +318,11 @@ pub enum Action {
         /// Address of the Service.
         address: (IpAddr, u16),
     },
+    /// Ask the tenant's API which nodes there are.
+    AskNodes {
+        /// Address of the Service.
+        address: (IpAddr, u16),
+    },
     /// Read whom aggregated API servers believe, or write it.
     Aggregated {
         /// Address of the Service.

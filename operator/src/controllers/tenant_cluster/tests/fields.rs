@@ -63,8 +63,12 @@ const GROWS_ONLY: &str = "etcd.storage.size";
 const STAYS: &str = "etcd.storage.storageClassName";
 
 /// What begins a rotation: whoever says nothing of it any more has what signs by then.
-const TURNS: [&str; 12] = [
+const TURNS: [&str; 16] = [
     "rotation",
+    "rotation.clientCA",
+    "rotation.clientCA.complete",
+    "rotation.clientCA.generation",
+    "rotation.clientCA.nodes",
     "rotation.encryptionKeys",
     "rotation.encryptionKeys.generation",
     "rotation.frontProxyCA",

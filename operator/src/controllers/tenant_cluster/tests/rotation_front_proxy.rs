@@ -10,7 +10,7 @@ use tenant_cp::generations::authority_name;
 use tenant_cp::names;
 
 use super::*;
-use crate::tenant_session::aggregated::Believed;
+use crate::tenant_session::aggregated::{Believed, Field};
 
 fn turn(world: &mut World, generation: u32, hold: bool) {
     world.cluster.spec.rotation.front_proxy_ca = Some(Turn { generation, hold });
@@ -25,6 +25,15 @@ fn file(world: &World, secret: &str, file: &str) -> Option<String> {
     let live = world.objects.get(&Key::new("Secret", NS, secret))?;
     let content = live["data"][file].as_str()?;
     String::from_utf8(STANDARD.decode(content).unwrap()).ok()
+}
+
+/// What somebody wrote.
+pub(super) fn note(told: &mut Believed, field: Field, authorities: &str) {
+    let told = match field {
+        Field::Clients => &mut told.clients,
+        Field::FrontProxies => &mut told.front_proxies,
+    };
+    authorities.clone_into(told);
 }
 
 /// With what new kube-apiservers believe.

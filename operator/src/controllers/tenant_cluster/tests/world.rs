@@ -28,7 +28,8 @@ use crate::etcd_space::looks::Glance;
 use crate::etcd_space::plan::Step as SpaceStep;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
-use crate::tenant_session::aggregated::{Believed, Field};
+use crate::rotation::kubelets::Kubelets;
+use crate::tenant_session::aggregated::Believed;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
 use crate::tenant_session::held_tokens::HeldToken;
@@ -43,9 +44,11 @@ mod controllers;
 mod hibernation;
 mod laws;
 mod restore;
+mod rotations;
 
 pub(super) use hibernation::Sleeper;
 pub(super) use restore::Play;
+use rotations::no_kubelets;
 
 pub(super) const UID: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 pub(super) const NS: &str = "covey-demo-0a1b2c3d11";
@@ -176,6 +179,8 @@ pub(super) struct World {
     pub(super) held_tokens: Result<Vec<HeldToken>, String>,
     /// Authorities that aggregated API servers believe.
     pub(super) aggregated: Believed,
+    /// Its Machines, and what its API says of nodes.
+    pub(super) kubelets: Kubelets,
     /// Secrets inside, and the generation of the key that each is encrypted with.
     pub(super) at_rest: BTreeMap<&'static str, u32>,
     /// Generations of encryption keys that the backup has; none: all.
@@ -241,6 +246,7 @@ impl World {
             nodes: Nodes::default(),
             held_tokens: Ok(Vec::new()),
             aggregated: Believed::default(),
+            kubelets: no_kubelets(),
             at_rest: BTreeMap::from([("default/a", 1), ("default/b", 1), ("shop/c", 1)]),
             saves: None,
             others_at_rest: at_rest::plain(),
@@ -316,6 +322,7 @@ impl World {
             upgrade_snapshot: self.see_snapshot(),
             room: self.room.clone(),
             nodes: self.nodes.clone(),
+            kubelets: self.see_machines(),
             upgrade_calm: self.calm,
             failures: BTreeMap::new(),
             backup: None,
@@ -373,6 +380,7 @@ impl World {
             observed.turn = before.turn;
             observed.preflight = before.preflight;
             observed.held_tokens = before.held_tokens;
+            observed.kubelets.nodes = before.kubelets.nodes;
             observed.rewritten = before.rewritten;
             observed.aggregated = before.aggregated;
             observed.upgrade_snapshot = before.upgrade_snapshot;
@@ -534,15 +542,13 @@ impl World {
                 if !self.spend(budget) {
                     return false;
                 }
-                match field {
-                    Field::Clients => self.aggregated.clients.clone_from(authorities),
-                    Field::FrontProxies => self.aggregated.front_proxies.clone_from(authorities),
-                }
+                rotation_front_proxy::note(&mut self.aggregated, *field, authorities);
                 observed.aggregated = Some(Ok(self.aggregated.clone()));
             }
             Action::Rewrite {
                 generation, kinds, ..
             } => return self.rewrite((*generation, kinds), observed, budget),
+            Action::AskNodes { .. } => observed.kubelets.nodes.clone_from(&self.kubelets.nodes),
             Action::AskPreflight { servers, .. } => {
                 observed.preflight = Some(self.preflight.clone());
                 self.asked.push(servers.len());

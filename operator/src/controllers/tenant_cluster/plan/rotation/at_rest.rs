@@ -97,6 +97,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         notes: notes.collect(),
         ask,
         again,
+        signed_until: None,
     }
 }
 

@@ -88,6 +88,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         notes: Vec::new(),
         ask: ask.or(take_out),
         again: again.or(later),
+        signed_until: None,
     }
 }
 

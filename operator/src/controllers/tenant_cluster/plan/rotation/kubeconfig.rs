@@ -160,5 +160,6 @@ pub(super) fn told(
         previous_until: until
             .filter(|until| *until > now)
             .map(|until| until.to_string()),
+        signed_until: None,
     })
 }

@@ -14,7 +14,10 @@ use tenant_cp::flags::controller_manager::SIGNING_CERTIFICATE;
 use tenant_cp::{certificates, generations, names};
 
 use super::aggregated::{Wanted, take_out};
-use super::seen::{HowFar, Seen, believed, dropped, files_of, in_secret, signer, signs_by};
+use super::seen::{
+    HowFar, Seen, believed, dropped, files_of, has_all_clients, has_all_signers, has_clients_of,
+    signer, signs_by,
+};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::rotation::facts::Facts;
 use crate::rotation::told::Subject;
@@ -31,7 +34,10 @@ pub(super) const SUBJECT: Subject = Subject {
 pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen {
     let [_, control_plane, controllers] = how_far.progress;
     let asked = asked(observed);
-    let published = (has_all_believed(observed), has_all_signers(observed));
+    let published = (
+        has_all_clients(observed),
+        has_all_signers(observed, AUTHORITY),
+    );
     let believed = believed(observed, AUTHORITY);
     let holders = match believed.len() {
         // They cannot have another one's, and who signed is asked at every plan of every tenant cluster.
@@ -52,7 +58,8 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         verifiers: how_far.is_current(control_plane, published.0),
         holders,
         outstanding: Known::Absent,
-        is_spreading: !published.0 || (how_far.has_other)(names::CLIENTS_HASH),
+        is_spreading: !has_clients_of(observed, AUTHORITY)
+            || (how_far.has_other)(names::CLIENTS_HASH),
         busy: how_far.busy,
     };
     let bundle = generations::clients(&observed.material.store);
@@ -69,6 +76,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         notes: Vec::new(),
         ask,
         again,
+        signed_until: None,
     }
 }
 
@@ -117,21 +125,5 @@ fn signer_of_kubeconfig(observed: &Observed) -> Known<u32> {
         let one = BTreeMap::from([(key.name.clone(), data.into_iter().collect())]);
         let admin = certificates::read_store(&one).store;
         Known::found(signer(observed, AUTHORITY, ("admin", admin)))
-    })
-}
-
-/// Whether new kube-apiservers would read what is believed.
-fn has_all_believed(observed: &Observed) -> bool {
-    let wanted = generations::clients(&observed.material.store);
-    wanted.is_some() && in_secret(observed, names::API_SERVER, "clients.crt") == wanted
-}
-
-/// Whether new kube-controller-managers would read every one that may sign.
-fn has_all_signers(observed: &Observed) -> bool {
-    let store = observed.material.store.iter();
-    let mut all = store.filter(|(name, _)| generation(name).is_some());
-    let secret = names::CONTROLLER_MANAGER;
-    all.all(|(name, pair)| {
-        in_secret(observed, secret, &format!("{name}.crt")).as_ref() == Some(&pair.certificate)
     })
 }
