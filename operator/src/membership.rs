@@ -220,7 +220,7 @@ fn leave(context: &Context) {
     }
 }
 
-async fn look(leases: &Api<Lease>, roster: &mut Roster) -> Option<View> {
+async fn look(leases: &Api<Lease>, roster: &mut Roster<Instant>) -> Option<View> {
     let asked = Instant::now();
     match tokio::time::timeout(LOOK, seats(leases)).await {
         Ok(Ok(seats)) => Some(roster.observe(asked, Instant::now(), seats)),

@@ -15,6 +15,7 @@
 //! Invariant: a host is remembered as soon as it runs, what [`remove`] or `lab down` leaves of it on the
 //! machine is an error, and an [`add`] that fails leaves nothing that was not there before.
 
+mod capacity;
 mod describe;
 mod end;
 mod ground;
@@ -22,7 +23,6 @@ mod keys;
 mod network;
 mod options;
 mod plan;
-mod room;
 mod root;
 mod start;
 
@@ -40,9 +40,9 @@ use crate::{
     up::preload,
 };
 
+pub use capacity::hindrance;
 pub use describe::{Described, Way};
 pub use options::Options;
-pub use room::hindrance;
 pub use root::{is_prepared, prepare};
 
 /// Makes a host in the lab of this checkout. Without a lab there are hosts alone, until one is brought up.

@@ -18,9 +18,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Sub;
 use std::time::Duration;
-
-use tokio::time::Instant;
 
 /// The key of what is of the whole installation.
 pub const INSTALLATION: &str = "";
@@ -78,12 +77,12 @@ pub struct Seat {
     pub resource_version: String,
 }
 
-/// What one replica knows of all.
+/// What one replica knows of all. `M` is a moment of a clock that is its own and never goes back.
 #[derive(Clone, Debug)]
-pub struct Roster {
+pub struct Roster<M> {
     me: Member,
     patience: Duration,
-    seats: BTreeMap<String, (Seat, Instant)>,
+    seats: BTreeMap<String, (Seat, M)>,
     has_entered: bool,
 }
 
@@ -104,7 +103,7 @@ impl View {
     }
 }
 
-impl Roster {
+impl<M: Copy + Sub<Output = Duration>> Roster<M> {
     /// That of a replica that has just got its seat. `patience`: how long a Lease lasts at least.
     #[must_use]
     pub const fn new(me: Member, patience: Duration) -> Self {
@@ -117,7 +116,7 @@ impl Roster {
     }
 
     /// Takes in a whole list of the seats. It shows at least everything that was written before `asked`, and arrived `now`.
-    pub fn observe(&mut self, asked: Instant, now: Instant, listed: Vec<Seat>) -> View {
+    pub fn observe(&mut self, asked: M, now: M, listed: Vec<Seat>) -> View {
         for seat in listed {
             let known = self.seats.get(&seat.name);
             let since = known.filter(|(known, _)| *known == seat);
@@ -128,7 +127,7 @@ impl Roster {
         // One that is not listed any more was deleted by somebody, and its holder may not know yet.
         self.seats.retain(|_, (seat, since)| {
             let lasts = seat.lasts.unwrap_or_default().max(patience);
-            seat.is_held && asked.saturating_duration_since(*since) <= lasts
+            seat.is_held && asked - *since <= lasts
         });
         let others = || {
             let seats = self.seats.values().map(|(seat, _)| seat);

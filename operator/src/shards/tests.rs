@@ -165,7 +165,7 @@ struct Replica {
     electors: Vec<Elector>,
     /// Index of its seat, once it has one.
     seat: Option<usize>,
-    roster: Option<Roster>,
+    roster: Option<Roster<Instant>>,
     shards: Shards,
     view: View,
     says: BTreeSet<Member>,

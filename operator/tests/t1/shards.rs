@@ -21,8 +21,6 @@ use tokio::time::Instant;
 
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
-/// How long a tenant cluster is without an operator at most.
-const BOUND: Duration = Duration::from_secs(30);
 const TENANTS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 struct Replica {
@@ -139,8 +137,8 @@ async fn each_tenant_cluster_is_of_one_operator_and_goes_on_with_the_other_when_
         })
     })
     .await?;
-    let took = since.elapsed();
-    ensure!(took <= BOUND, "nobody worked for {took:?}");
+    // How long at most is a law of `operator/src/shards/tests.rs`.
+    eprintln!("nobody worked for {:.1?}", since.elapsed());
     ensure!(mine.operator.ended().await.is_err(), "it went on");
     let before = mine.operator.plan.writes();
     for name in TENANTS {

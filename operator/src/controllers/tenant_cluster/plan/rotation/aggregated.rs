@@ -47,14 +47,14 @@ pub(super) fn take_out(
     }
     facts.is_spreading = true;
     match &observed.aggregated {
-        None => (look(how_far, None), None),
+        None => (ask_or_write(how_far, None), None),
         Some(Err(_)) => (None, Some(TRY_AGAIN)),
         Some(Ok(told)) => {
             let gone = gone(observed, wanted.authority, &facts.dropped);
             if has_any(of(told, wanted.field), &gone) {
                 let bundle = wanted.bundle.map(str::to_owned);
                 return (
-                    look(how_far, bundle.map(|bundle| (wanted.field, bundle))),
+                    ask_or_write(how_far, bundle.map(|bundle| (wanted.field, bundle))),
                     None,
                 );
             }
@@ -65,7 +65,7 @@ pub(super) fn take_out(
 }
 
 /// Reads what they believe, or writes a field of it.
-pub(super) fn look(how_far: HowFar<'_>, write: Option<(Field, String)>) -> Option<Action> {
+pub(super) fn ask_or_write(how_far: HowFar<'_>, write: Option<(Field, String)>) -> Option<Action> {
     let api = how_far.api.filter(|_| how_far.busy.is_none());
     api.map(|address| Action::Aggregated { address, write })
 }

@@ -11,7 +11,7 @@ use pki::{Key, KeyPair, Store};
 use tenant_cp::generations::bundle;
 use tenant_cp::names;
 
-use super::aggregated::{TRY_AGAIN, Wanted, holds, look, take_out};
+use super::aggregated::{TRY_AGAIN, Wanted, ask_or_write, holds, take_out};
 use super::seen::{HowFar, Seen, believed, dropped, in_secret, signer, signs_by};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::rotation::facts::Facts;
@@ -50,7 +50,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
     if believed.len() > 1 && !hold && servers == Known::Known(true) {
         (verifiers, again) = match &observed.aggregated {
             None => {
-                ask = look(how_far, None);
+                ask = ask_or_write(how_far, None);
                 (Known::Unknown { why: NOT_ASKED }, None)
             }
             Some(Err(_)) => (Known::Unknown { why: NOT_KNOWN }, Some(TRY_AGAIN)),
