@@ -104,9 +104,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let share = async {
         match seeker {
             Some(seeker) => {
-                seeker
-                    .run(Arc::clone(&context), client.clone(), metrics)
-                    .await
+                let context = Arc::clone(&context);
+                seeker.run(context, client.clone(), metrics).await;
             }
             None => std::future::pending().await,
         }

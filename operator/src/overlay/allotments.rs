@@ -178,7 +178,8 @@ mod tests {
             format!("uid-h/{}", "ab".repeat(32)),
         );
         let listed = host(serde_json::json!({ "spec": { "nodeAddress": "198.18.0.9" } }));
-        let of = |machine: &Machine, host: &Host| known_address(machine, &[host.clone()]);
+        let of =
+            |machine: &Machine, host: &Host| known_address(machine, std::slice::from_ref(host));
         let wanted = "198.18.0.9".parse().ok();
         assert_eq!(of(&machine("a", 1), &has), wanted, "its status was lost");
         assert_eq!(of(&adopter, &listed), wanted);

@@ -338,10 +338,10 @@ impl World {
     }
 
     fn take(&mut self, replica: &mut Replica) {
-        for seat in 0..SEATS.len() {
+        for (seat, name) in SEATS.iter().enumerate() {
             self.write(replica, seat);
             if replica.electors[seat].leads_until().is_some() {
-                let me = member(SEATS[seat], &replica.incarnation);
+                let me = member(name, &replica.incarnation);
                 replica.seat = Some(seat);
                 replica.shards.sit_down(me.clone());
                 replica.roster = Some(Roster::new(me, Timing::default().duration));

@@ -332,13 +332,10 @@ fn until_it_is_dropped_the_one_of_before_signs_again_and_its_end_counts_for_noth
 #[test]
 fn rotation_of_one_authority_of_clients_looks_like_none_of_the_other() {
     let mut world = ready(minimal());
-    let users = |generation: u32| {
-        Some(api::tenant_cluster::Turn {
-            generation,
-            hold: false,
-        })
-    };
-    world.cluster.spec.rotation.users_ca = users(2);
+    world.cluster.spec.rotation.users_ca = Some(api::tenant_cluster::Turn {
+        generation: 2,
+        hold: false,
+    });
     *world.cluster.metadata.generation.as_mut().unwrap() += 1;
     world.settle();
     let before = world.rotation("usersCA").unwrap();
