@@ -117,6 +117,7 @@ impl<M: Copy + Sub<Output = Duration>> Roster<M> {
 
     /// Takes in a whole list of the seats. It shows at least everything that was written before `asked`, and arrived `now`.
     pub fn observe(&mut self, asked: M, now: M, listed: Vec<Seat>) -> View {
+        let names: BTreeSet<_> = listed.iter().map(|seat| seat.name.clone()).collect();
         for seat in listed {
             let known = self.seats.get(&seat.name);
             let since = known.filter(|(known, _)| *known == seat);
@@ -124,13 +125,17 @@ impl<M: Copy + Sub<Output = Duration>> Roster<M> {
             self.seats.insert(seat.name.clone(), (seat, since));
         }
         let patience = self.patience;
-        // One that is not listed any more was deleted by somebody, and its holder may not know yet.
-        self.seats.retain(|_, (seat, since)| {
+        let is_alive = |(seat, since): &(Seat, M)| {
             let lasts = seat.lasts.unwrap_or_default().max(patience);
             seat.is_held && asked - *since <= lasts
-        });
+        };
+        // One that is not listed any more was deleted by somebody, and its holder may not know yet. One that has ended stays
+        // known while it is listed: forgotten, the same seat in the next list would look like one just heard of.
+        self.seats
+            .retain(|name, known| names.contains(name) || is_alive(known));
         let others = || {
-            let seats = self.seats.values().map(|(seat, _)| seat);
+            let alive = self.seats.values().filter(|known| is_alive(known));
+            let seats = alive.map(|(seat, _)| seat);
             seats.filter(|seat| seat.name != self.me.seat)
         };
         let mut members: BTreeSet<_> = others().filter_map(Seat::member).collect();
