@@ -5,10 +5,11 @@
 
 use api::Reason;
 use jiff::Timestamp;
+use kit_objects::object::Object;
 use tenant_cp::backup::source::SOURCE;
-use tenant_cp::{Addresses, Settings, Validated, certificates};
+use tenant_cp::{Addresses, Settings, Validated, certificates, names};
 
-use super::rotation::{Rotations, kubeconfig};
+use super::rotation::{self, Rotations, kubeconfig};
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
@@ -61,7 +62,14 @@ pub(super) fn plan(
     part.create("authorities", observed, authorities);
     if addresses.is_some() {
         let etcd = super::etcd::identity::told_to_members(valid, observed);
-        let leafs = certificates::leaf_secrets(valid, material, etcd.as_ref());
+        let mut leafs = certificates::leaf_secrets(valid, material, etcd.as_ref());
+        if rotation::clients::are_several(observed) {
+            // Cut off before it is there the next plan would take the one of before for the one that signs, and write all
+            // the others back.
+            let tells = |secret: &mut Object| secret.name == names::OPERATOR_CLIENT;
+            let first = leafs.extract_if(.., tells).collect();
+            part.apply("certificate that says who signs", observed, first);
+        }
         part.apply("certificates", observed, leafs);
     }
     part

@@ -28,7 +28,7 @@ use crate::status::Waiting;
 
 mod aggregated;
 mod at_rest;
-mod clients;
+pub(super) mod clients;
 mod encrypted;
 mod front_proxy;
 pub(super) mod kubeconfig;

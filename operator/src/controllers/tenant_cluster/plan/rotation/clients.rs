@@ -29,7 +29,7 @@ use crate::rotation::kubelets::NAME;
 use crate::rotation::told::Subject;
 
 const AUTHORITY: &str = names::CLIENT_CA;
-/// The certificate that says who signs, before anything else does.
+/// The certificate that says who signs, before anything else does: it is written before all others.
 const LEAF: &str = "operator";
 /// How much clocks of nodes may differ.
 const SPARE: SignedDuration = SignedDuration::from_mins(10);
@@ -165,6 +165,11 @@ fn waits(
              {or} spec.rotation.clientCA.complete to {signs}, and they are refused then: {nodes}"
         ))
     })
+}
+
+/// Whether there is another one than the one that signs.
+pub(in super::super) fn are_several(observed: &Observed) -> bool {
+    believed(observed, AUTHORITY).len() > 1
 }
 
 /// The one that signs now: the kube-controller-managers say it by a flag, the operator's certificate by what is in it.
