@@ -24,7 +24,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::context::Context;
 use crate::controllers;
 use crate::manager::LEASE;
-use crate::shards::plan::{self, INSTALLATION, Member, Roster, Seat, View};
+use crate::shards::plan::{self, INSTALLATION, Member, Roster, Seat, Seats, View};
 use crate::shards::{INCARNATION, LABEL, SHARES};
 use crate::state;
 
@@ -104,8 +104,23 @@ fn notes(incarnation: &str, shares_with: &BTreeSet<Member>) -> Notes {
 impl Seeker {
     /// Shares the work from the moment on at which this replica has a seat; never ends.
     pub async fn run(mut self, context: Arc<Context>, client: Client, metrics: ShareMetrics) {
-        let seat = self.seat.wait_for(Option::is_some).await;
-        let seat = seat.ok().and_then(|seat| seat.clone());
+        let leases = Api::namespaced(client, &self.membership.namespace);
+        let timing = self.membership.timing;
+        let mut ticks = tokio::time::interval(timing.retry);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut seats = Seats::new(timing.duration);
+        let seat = loop {
+            tokio::select! {
+                seat = self.seat.wait_for(Option::is_some) => {
+                    break seat.ok().and_then(|seat| seat.clone());
+                }
+                _ = ticks.tick() => {
+                    if let Some((asked, listed)) = look(&leases).await {
+                        seats.observe(asked, Instant::now(), listed);
+                    }
+                }
+            }
+        };
         let Some(name) = seat else {
             // It never had one: its process ends.
             return std::future::pending().await;
@@ -116,17 +131,14 @@ impl Seeker {
         };
         tracing::info!(shard.seat = me.seat, "shares the work of the operator");
         context.shards.sit_down(me.clone());
-        let leases = Api::namespaced(client, &self.membership.namespace);
-        let timing = self.membership.timing;
-        let mut roster = Roster::new(me, timing.duration);
-        let mut ticks = tokio::time::interval(timing.retry);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut roster = Roster::new(me, seats);
+        ticks.reset_immediately();
         let mut view = View::default();
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
-                    if let Some(seen) = look(&leases, &mut roster).await {
-                        view = seen;
+                    if let Some((asked, listed)) = look(&leases).await {
+                        view = roster.observe(asked, Instant::now(), listed);
                         self.follow(&context, &view).await;
                     }
                     metrics.set(view.members.len(), owned(&context));
@@ -220,10 +232,11 @@ fn leave(context: &Context) {
     }
 }
 
-async fn look(leases: &Api<Lease>, roster: &mut Roster<Instant>) -> Option<View> {
+/// The seats, and when they were asked for.
+async fn look(leases: &Api<Lease>) -> Option<(Instant, Vec<Seat>)> {
     let asked = Instant::now();
     match tokio::time::timeout(LOOK, seats(leases)).await {
-        Ok(Ok(seats)) => Some(roster.observe(asked, Instant::now(), seats)),
+        Ok(Ok(listed)) => Some((asked, listed)),
         Ok(Err(error)) => {
             tracing::warn!(error = %chain(&error), "could not read the Leases of other replicas");
             None
@@ -271,15 +284,18 @@ pub async fn wait_until_alone(client: Client, namespace: &str, timing: Timing) {
         seat: LEASE.to_owned(),
         incarnation: String::new(),
     };
-    let mut roster = Roster::new(me, timing.duration);
+    let mut roster = Roster::new(me, Seats::new(timing.duration));
     let mut ticks = tokio::time::interval(timing.retry);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        match look(&leases, &mut roster).await {
-            Some(view) if view.members.len() == 1 => return,
-            Some(_) => tracing::info!("waits for replicas that share the work to end"),
-            None => {}
+        let Some((asked, listed)) = look(&leases).await else {
+            continue;
+        };
+        let view = roster.observe(asked, Instant::now(), listed);
+        if view.members.len() == 1 {
+            return;
         }
+        tracing::info!("waits for replicas that share the work to end");
     }
 }

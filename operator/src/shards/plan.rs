@@ -77,12 +77,19 @@ pub struct Seat {
     pub resource_version: String,
 }
 
-/// What one replica knows of all. `M` is a moment of a clock that is its own and never goes back.
+/// The seats as one process has read them since it began. `M` is a moment of a clock that is its own and never goes back.
+#[derive(Clone, Debug)]
+pub struct Seats<M> {
+    patience: Duration,
+    /// Each with the moment since which it is as it is.
+    seen: BTreeMap<String, (Seat, M)>,
+}
+
+/// What one replica knows of all, since it has a seat.
 #[derive(Clone, Debug)]
 pub struct Roster<M> {
     me: Member,
-    patience: Duration,
-    seats: BTreeMap<String, (Seat, M)>,
+    seats: Seats<M>,
     has_entered: bool,
 }
 
@@ -103,40 +110,67 @@ impl View {
     }
 }
 
-impl<M: Copy + Sub<Output = Duration>> Roster<M> {
-    /// That of a replica that has just got its seat. `patience`: how long a Lease lasts at least.
+impl<M: Copy + Sub<Output = Duration>> Seats<M> {
+    /// Nothing was read yet. `patience`: how long a Lease lasts at least.
     #[must_use]
-    pub const fn new(me: Member, patience: Duration) -> Self {
+    pub const fn new(patience: Duration) -> Self {
         Self {
-            me,
             patience,
-            seats: BTreeMap::new(),
-            has_entered: false,
+            seen: BTreeMap::new(),
         }
     }
 
     /// Takes in a whole list of the seats. It shows at least everything that was written before `asked`, and arrived `now`.
-    pub fn observe(&mut self, asked: M, now: M, listed: Vec<Seat>) -> View {
+    pub fn observe(&mut self, asked: M, now: M, listed: Vec<Seat>) {
         let names: BTreeSet<_> = listed.iter().map(|seat| seat.name.clone()).collect();
         for seat in listed {
-            let known = self.seats.get(&seat.name);
+            let known = self.seen.get(&seat.name);
             let since = known.filter(|(known, _)| *known == seat);
             let since = since.map_or(now, |(_, since)| *since);
-            self.seats.insert(seat.name.clone(), (seat, since));
+            self.seen.insert(seat.name.clone(), (seat, since));
         }
         let patience = self.patience;
-        let is_alive = |(seat, since): &(Seat, M)| {
-            let lasts = seat.lasts.unwrap_or_default().max(patience);
-            seat.is_held && asked - *since <= lasts
-        };
         // One that is not listed any more was deleted by somebody, and its holder may not know yet. One that has ended stays
         // known while it is listed: forgotten, the same seat in the next list would look like one just heard of.
-        self.seats
-            .retain(|name, known| names.contains(name) || is_alive(known));
+        self.seen
+            .retain(|name, known| names.contains(name) || is_alive(known, patience, asked));
+    }
+
+    /// Those whose holders may be working, by a list that was asked for then.
+    fn alive(&self, asked: M) -> impl Iterator<Item = &Seat> {
+        let all = self.seen.values();
+        let alive = all.filter(move |known| is_alive(known, self.patience, asked));
+        alive.map(|(seat, _)| seat)
+    }
+}
+
+fn is_alive<M: Copy + Sub<Output = Duration>>(
+    (seat, since): &(Seat, M),
+    patience: Duration,
+    asked: M,
+) -> bool {
+    let lasts = seat.lasts.unwrap_or_default().max(patience);
+    seat.is_held && asked - *since <= lasts
+}
+
+impl<M: Copy + Sub<Output = Duration>> Roster<M> {
+    /// That of a replica that has just got its seat, with what it has seen until then: of one that fell silent before, nobody
+    /// waits for another Lease's time.
+    #[must_use]
+    pub const fn new(me: Member, seats: Seats<M>) -> Self {
+        Self {
+            me,
+            seats,
+            has_entered: false,
+        }
+    }
+
+    /// Takes in a whole list of the seats, as [`Seats::observe`] does.
+    pub fn observe(&mut self, asked: M, now: M, listed: Vec<Seat>) -> View {
+        self.seats.observe(asked, now, listed);
         let others = || {
-            let alive = self.seats.values().filter(|known| is_alive(known));
-            let seats = alive.map(|(seat, _)| seat);
-            seats.filter(|seat| seat.name != self.me.seat)
+            let alive = self.seats.alive(asked);
+            alive.filter(|seat| seat.name != self.me.seat)
         };
         let mut members: BTreeSet<_> = others().filter_map(Seat::member).collect();
         members.insert(self.me.clone());
@@ -147,7 +181,7 @@ impl<M: Copy + Sub<Output = Duration>> Roster<M> {
             _ => false,
         };
         let is_known = others().all(knows_me);
-        let said = self.seats.get(&self.me.seat).map(|(seat, _)| seat);
+        let said = self.seats.seen.get(&self.me.seat).map(|(seat, _)| seat);
         let said = said.filter(|seat| seat.incarnation.as_ref() == Some(&self.me.incarnation));
         let has_said = said.is_some_and(|seat| seat.shares_with.as_ref() == Some(&members));
         let is_ready = is_known && (self.has_entered || has_said);

@@ -13,7 +13,7 @@ use kit::lease::{Claim, Timing};
 use tokio::time::Instant;
 
 use super::Shards;
-use super::plan::{INSTALLATION, Member, Roster, Seat, View, owner, read, written};
+use super::plan::{INSTALLATION, Member, Roster, Seat, Seats, View, owner, read, written};
 
 const SEATS: [&str; 3] = ["covey-operator", "covey-operator-1", "covey-operator-2"];
 const STEP: Duration = Duration::from_millis(200);
@@ -79,7 +79,8 @@ fn nobody_works_before_all_others_know_of_it() {
     let (mine, other) = (SEATS[0], SEATS[1]);
     let (both, now) = (members(&SEATS[..2]), Instant::now());
     let ready = |seats: Vec<Seat>| {
-        let mut roster = Roster::new(member(mine, "1"), Timing::default().duration);
+        let seats_seen = Seats::new(Timing::default().duration);
+        let mut roster = Roster::new(member(mine, "1"), seats_seen);
         roster.observe(now, now, seats).is_ready
     };
     let alone = members(&SEATS[..1]);
@@ -165,6 +166,8 @@ struct Replica {
     electors: Vec<Elector>,
     /// Index of its seat, once it has one.
     seat: Option<usize>,
+    /// What it has read before it had one.
+    seats: Seats<Instant>,
     roster: Option<Roster<Instant>>,
     shards: Shards,
     view: View,
@@ -226,6 +229,7 @@ impl World {
             incarnation: format!("{name}.{}", self.begun),
             electors: SEATS.iter().map(|_| elector()).collect(),
             seat: None,
+            seats: Seats::new(Timing::default().duration),
             roster: None,
             shards,
             view: View::default(),
@@ -338,13 +342,14 @@ impl World {
     }
 
     fn take(&mut self, replica: &mut Replica) {
+        replica.seats.observe(self.now, self.now, self.listed());
         for (seat, name) in SEATS.iter().enumerate() {
             self.write(replica, seat);
             if replica.electors[seat].leads_until().is_some() {
                 let me = member(name, &replica.incarnation);
                 replica.seat = Some(seat);
                 replica.shards.sit_down(me.clone());
-                replica.roster = Some(Roster::new(me, Timing::default().duration));
+                replica.roster = Some(Roster::new(me, replica.seats.clone()));
                 return;
             }
         }
