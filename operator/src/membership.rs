@@ -111,9 +111,7 @@ impl Seeker {
         let mut seats = Seats::new(timing.duration);
         let seat = loop {
             tokio::select! {
-                seat = self.seat.wait_for(Option::is_some) => {
-                    break seat.ok().and_then(|seat| seat.clone());
-                }
+                seat = seat_of(&mut self.seat) => break seat,
                 _ = ticks.tick() => {
                     if let Some((asked, listed)) = look(&leases).await {
                         seats.observe(asked, Instant::now(), listed);
@@ -203,6 +201,12 @@ impl Seeker {
             is_new
         });
     }
+}
+
+/// The seat, once there is one; none where there never is.
+async fn seat_of(seat: &mut watch::Receiver<Option<String>>) -> Option<String> {
+    let seat = seat.wait_for(Option::is_some).await;
+    seat.ok().and_then(|seat| seat.clone())
 }
 
 /// How many TenantClusters are this replica's work.
