@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use api::condition::is_true;
-use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
+use api::tenant_cluster::EtcdStatus;
 use api::{ConditionType, TenantCluster};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Secret};
@@ -25,7 +25,7 @@ use testkit::waiting::ask_until;
 use crate::crash::{Writes, dies, for_deaths};
 use crate::support::PATIENCE;
 use crate::support::etcd_members::{Writer, put_flood, volume_of};
-use crate::support::etcd_stage::{Stage, check, whole};
+use crate::support::etcd_stage::{Stage, check, whole, without_indexes};
 
 /// What a replacement may take (`operations.md` §8, E1).
 const MOST: Duration = Duration::from_secs(180);
@@ -122,15 +122,9 @@ async fn member_that_lost_its_volume_is_replaced_and_no_acknowledged_write_is_lo
     );
     ensure!(after.cluster_id == before.cluster_id);
     let others = |etcd: &EtcdStatus| {
-        let members = etcd.members.iter().enumerate();
+        let members = without_indexes(etcd).members.into_iter().enumerate();
         let others = members.filter(|(seat, _)| *seat != VICTIM);
-        // What they have is noted now and then.
-        let last_index = None;
-        let others = others.map(|(_, member)| EtcdMemberStatus {
-            last_index,
-            ..member.clone()
-        });
-        others.collect::<Vec<_>>()
+        others.map(|(_, member)| member).collect::<Vec<_>>()
     };
     ensure!(others(&after) == others(&before), "{after:?}");
     ensure!(after.members[VICTIM].volume_uid != before.members[VICTIM].volume_uid);

@@ -1,9 +1,10 @@
 //! What members said of their logs: noted when they are gone, told to their start gates, and lowered by people alone.
 
-use super::etcd::with_a_lost_member;
+use super::etcd::{repair, with_a_lost_member};
 use super::*;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::plan::{Part, Plan};
+use crate::etcd_replacement::step::Step;
 use crate::etcd_space::looks::LastSaid;
 
 fn kept(next: &Plan) -> Option<api::tenant_cluster::EtcdStatus> {
@@ -84,4 +85,22 @@ fn what_another_member_of_this_name_said_is_not_noted() {
     other.get_mut("etcd-1").unwrap().cluster_id = "1".to_owned();
     observed.etcd_said = other;
     assert_eq!(kept(&next(&world, &observed)), None);
+}
+
+#[test]
+fn one_of_three_whose_volume_was_set_back_is_replaced() {
+    let (world, mut observed) = with_a_lost_member();
+    // Its claim is the one that it had, and its gate says what is on it.
+    let claim = Key::new("PersistentVolumeClaim", NS, "data-etcd-1");
+    let claim = observed.objects.get_mut(&claim).unwrap();
+    claim["metadata"]["uid"] = json!("uid-of-data-etcd-1");
+    assert_eq!(repair(&next(&world, &observed)), None, "it is only away");
+    let pod = Key::new("Pod", NS, "etcd-1");
+    let pod = observed.objects.get_mut(&pod).unwrap();
+    pod["status"]["initContainerStatuses"] = json!([{ "name": "gate", "state": { "terminated": {
+        "exitCode": 18, "message": "OutdatedData: the volume of etcd-1 was set back" } } }]);
+    let Some(Step::Record(begun)) = repair(&next(&world, &observed)) else {
+        panic!("it is left alone");
+    };
+    assert_eq!(begun.replacing.unwrap().member, "etcd-1");
 }
