@@ -54,6 +54,9 @@ pub const ANNOTATION_NODES_COUNTED: &str = "covey.dev/nodes-counted";
 /// as they were there: no load balancer is made for one while it has this. Who wants one takes it off.
 pub const ANNOTATION_COPIED: &str = "covey.dev/copied";
 
+/// Annotation on a TenantCluster: members of its etcd of which no newer entry of the log than this one is noted
+/// (`status.etcd.members[].lastIndex`) start on older volumes, too. What was acknowledged since is lost. Example: `5678`.
+pub const ANNOTATION_ACCEPT_ETCD_INDEX: &str = "covey.dev/accept-etcd-index";
 /// On a Restore that was made because the volumes of etcd are gone: the identifier of that etcd cluster, hexadecimal.
 pub const ANNOTATION_LOST_ETCD: &str = "covey.dev/lost-etcd";
 /// Label on what belongs to a BackupTarget: its UID.

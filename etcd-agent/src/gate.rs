@@ -55,7 +55,9 @@ fn decide(args: &GateArgs) -> Result<Start, Refusal> {
     })?;
     let volume = Volume::open(data_dir).map_err(unreadable)?;
     let restore = identity.restore.as_deref();
-    let observed = volume.observe(restore).map_err(unreadable)?;
+    let told = identity.member(member);
+    let is_dated = told.is_some_and(|told| told.last_index.is_some());
+    let observed = volume.observe(restore, is_dated).map_err(unreadable)?;
     match plan::plan(member, *initial_cluster_state, &identity, &observed) {
         Decision::Refuse(refusal) => Err(refusal),
         Decision::Start { start, marker } => {

@@ -41,8 +41,8 @@ impl Folder {
         Ok(self.get(name, OFlags::DIRECTORY)?.map(Self))
     }
 
-    /// The first bytes of the file called `name` in it, `most` at most.
-    pub(crate) fn head(&self, name: &str, most: usize) -> io::Result<Found<Vec<u8>>> {
+    /// The file called `name` in it, to be read.
+    pub(crate) fn file(&self, name: &str) -> io::Result<Found<File>> {
         // A pipe without a writer must not hold us up.
         let file = match self.get(name, OFlags::NONBLOCK | OFlags::NOCTTY)? {
             Found::There(file) => file,
@@ -50,12 +50,22 @@ impl Folder {
             Found::Other => return Ok(Found::Other),
         };
         let kind = FileType::from_raw_mode(fs::fstat(&file)?.st_mode);
-        if kind != FileType::RegularFile {
-            return Ok(Found::Other);
+        match kind {
+            FileType::RegularFile => Ok(Found::There(File::from(file))),
+            _ => Ok(Found::Other),
         }
+    }
+
+    /// The first bytes of the file called `name` in it, `most` at most.
+    pub(crate) fn head(&self, name: &str, most: usize) -> io::Result<Found<Vec<u8>>> {
+        let file = match self.file(name)? {
+            Found::There(file) => file,
+            Found::Absent => return Ok(Found::Absent),
+            Found::Other => return Ok(Found::Other),
+        };
         let most = u64::try_from(most).unwrap_or(u64::MAX);
         let mut head = Vec::new();
-        File::from(file).take(most).read_to_end(&mut head)?;
+        file.take(most).read_to_end(&mut head)?;
         Ok(Found::There(head))
     }
 

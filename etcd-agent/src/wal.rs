@@ -5,19 +5,21 @@
 //! set, the three bits above the length count the padding), then the record. A segment begins with the
 //! checksum that the one before ended with, then with the metadata, so that any of them tells.
 //! Invariant: for whose log it is nothing but the first [`HEAD_BYTES`] of a segment is decoded ([`tail`] reads all of a
-//! copy), and what its checksum does not confirm is not believed.
+//! copy, [`last`] all of the last one), and what its checksum does not confirm is not believed.
 
 use crc::{CRC_32_ISCSI, Crc};
 use prost::Message;
 
 use crate::ids::{Id, MemberIds};
 
+pub(crate) mod last;
 pub(crate) mod tail;
 
 /// More than the two records take: they have some sixty bytes.
 pub const HEAD_BYTES: usize = 4096;
 
 const METADATA: i64 = 1;
+const ENTRY: i64 = 2;
 const CHECKSUM: i64 = 4;
 /// CRC-32C, "Castagnoli".
 const CASTAGNOLI: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
@@ -137,9 +139,16 @@ fn append_checksum(before: u32, data: &[u8]) -> u32 {
 /// digits, so that names sort as segments do.
 #[must_use]
 pub fn is_segment(name: &str) -> bool {
+    first_index(name).is_some()
+}
+
+/// The index in the name of a segment: that of the first entry that was written to it, 0 for the first segment (etcd
+/// `server/storage/wal/util.go`, `walName`). None where it is not the name of one.
+fn first_index(name: &str) -> Option<u64> {
     let hexadecimal = |text: &str| text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
-    let numbers = name.strip_suffix(".wal").and_then(|n| n.split_once('-'));
-    numbers.is_some_and(|(number, index)| hexadecimal(number) && hexadecimal(index))
+    let (number, index) = name.strip_suffix(".wal")?.split_once('-')?;
+    let is_one = hexadecimal(number) && hexadecimal(index);
+    is_one.then(|| u64::from_str_radix(index, 16).ok()).flatten()
 }
 
 #[cfg(test)]

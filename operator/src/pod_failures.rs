@@ -24,7 +24,7 @@ const LONGEST_MESSAGE: usize = 512;
 /// minutes old then (kubelet waits 10, 20 and 40 seconds). An API server whose etcd is late needs fewer.
 const MANY_RESTARTS: i64 = 4;
 /// Exit codes of etcd's start gate and its words for them (docs/etcd.md).
-const GATE: [(i64, Reason); 8] = [
+const GATE: [(i64, Reason); 9] = [
     (10, Reason::VolumeLost),
     (11, Reason::ForeignData),
     (12, Reason::OtherMember),
@@ -33,6 +33,7 @@ const GATE: [(i64, Reason); 8] = [
     (15, Reason::IdentityUnusable),
     (16, Reason::VolumeUnreadable),
     (17, Reason::TimedOut),
+    (18, Reason::OutdatedData),
 ];
 /// Those of them that pass by themselves.
 const PASSING: [i64; 3] = [15, 16, 17];
@@ -358,7 +359,8 @@ mod tests {
         let refusal =
             |gate: &Value| refusal_of_gate(&pod(&json!({ "initContainerStatuses": [gate] })));
         assert_eq!(refusal(&gate), Some(Reason::VolumeLost));
-        for (code, reason) in [(0, None), (14, Some(Reason::Damaged)), (16, None)] {
+        let (damaged, old) = (Some(Reason::Damaged), Some(Reason::OutdatedData));
+        for (code, reason) in [(0, None), (14, damaged), (16, None), (18, old)] {
             gate["state"]["terminated"]["exitCode"] = json!(code);
             assert_eq!(refusal(&gate), reason, "{code}");
         }

@@ -207,6 +207,9 @@ with_backups! {
         /// Files of an etcd member are damaged.
         /// Cause: The disk or its file system lost writes, most often when a node lost power.
         Damaged: Person, "Look at the volume's file system and disk; examine a copy with `etcdutl`; docs/etcd.md.";
+        /// The volume of an etcd member is its own, and older than what the member had: it was set back.
+        /// Cause: A snapshot of the volume or a copy of it took its place, or a node came back with an old disk.
+        OutdatedData: Person, "Bind the newest volume, restore from a backup, or accept the loss with `covey.dev/accept-etcd-index`; docs/etcd.md.", since "0.2.0";
         /// The operator's file does not name this member of etcd yet, or the pod is older than the member.
         IdentityUnusable: Waiting, "If it stays: read the operator's log, and delete the pod if the message asks for it.";
         /// An error of the file system keeps etcd's data from being read; it is tried again.

@@ -5,7 +5,7 @@
 //! `COVEY_KEEP=1` what it made stays. Tests may run side by side, also those of other processes; one that
 //! changes what they share (the operator) runs alone ([`run_alone`]).
 //! Invariant: after a test, whether it passed or not, nothing of it is left in the lab; none passes in which the etcd of a
-//! tenant cluster was begun anew.
+//! tenant cluster was begun anew, or lost what its API acknowledged when it was first Ready.
 
 pub mod autoscaler;
 mod backups;
@@ -14,6 +14,7 @@ pub mod hotplug;
 mod identities;
 pub mod kubectl;
 pub mod lab_hosts;
+mod markers;
 pub mod pods;
 pub mod processes;
 pub mod stateful;
@@ -44,6 +45,7 @@ use tokio::process::Command;
 
 use crate::cluster::{Management, Tenant, suffix, wait::wait_gone};
 use identities::Identities;
+use markers::Markers;
 use turn::Turn;
 
 /// How long tests wait for a tenant while others are busy too. Nothing is proven by it: figures
@@ -92,7 +94,13 @@ async fn run_inside(name: &str, turn: Turn, test: impl AsyncFnOnce(&Scenario) ->
         Ok(None) => panic!("{name}: the lab is not up; {UP}"),
         Err(error) => panic!("{name}: {error:#}"),
     };
-    if let Err(error) = inside(management, name, turn, test).await {
+    // What a command measures has nothing beside it.
+    let marked = async |scenario: &Scenario| {
+        let markers = Markers::watch(scenario.client(), &scenario.namespace);
+        test(scenario).await?;
+        markers.check(scenario.client(), &scenario.namespace).await
+    };
+    if let Err(error) = inside(management, name, turn, marked).await {
         panic!("{name}: {error:#}")
     }
 }

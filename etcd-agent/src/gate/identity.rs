@@ -39,6 +39,10 @@ pub struct Member {
     /// Whether there need be no data: it never ran, or was added to the cluster anew.
     #[serde(default)]
     pub may_start_empty: bool,
+    /// Index of the newest entry of etcd's log that the member once said was in its database: what was agreed upon and is
+    /// on its volume, unless that was set back. None where the operator has not noted any, or people accept what is there.
+    #[serde(default)]
+    pub last_index: Option<u64>,
 }
 
 /// Why a file says nothing.
@@ -118,13 +122,14 @@ mod tests {
     #[test]
     fn a_whole_file_is_read() {
         let text = br#"{"clusterID": "cdf818194e3a8c32", "members": [
-            {"name": "etcd-0", "claimUID": "c0", "memberID": "8e9e05c52164694d"},
+            {"name": "etcd-0", "claimUID": "c0", "memberID": "8e9e05c52164694d", "lastIndex": 5678},
             {"name": "etcd-1", "claimUID": "c1", "mayStartEmpty": true}]}"#;
         let identity = Identity::parse(text).unwrap();
         assert_eq!(identity.cluster, Id::new(0xcdf8_1819_4e3a_8c32));
         let [first, second] = [0, 1].map(|at| &identity.members[at]);
         assert_eq!(first.id, Id::new(0x8e9e_05c5_2164_694d));
         assert!(second.may_start_empty);
+        assert_eq!((first.last_index, second.last_index), (Some(5678), None));
         assert!(identity.has_others(second) && !identity.has_others(first));
     }
 

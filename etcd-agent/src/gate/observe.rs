@@ -1,8 +1,9 @@
 //! Reads what a decision depends on from the volume. Decides nothing.
 //!
-//! Invariant: it opens folders, one segment's head and the marker; looking changes nothing.
+//! Invariant: it opens folders, one segment's head, the last segment where it is asked for, and the marker; looking changes
+//! nothing.
 
-use std::io;
+use std::io::{self, BufReader};
 use std::path::Path;
 
 use super::marker::{self, Marker};
@@ -31,14 +32,44 @@ impl Volume {
         })
     }
 
-    /// What it holds; `restore` is the one whose data is to be taken over.
-    pub(crate) fn observe(&self, restore: Option<&str>) -> io::Result<Observed> {
+    /// What it holds; `restore` is the one whose data is to be taken over, and `is_dated` says whether it is asked for until
+    /// when its log goes, for which all of its last segment is read.
+    pub(crate) fn observe(&self, restore: Option<&str>, is_dated: bool) -> io::Result<Observed> {
         let built = restore.map(|restore| built::waiting(&self.root, restore));
+        let data = self.data()?;
+        let last_index = match &data {
+            Data::Log { .. } if is_dated => self.last_index()?,
+            _ => None,
+        };
         Ok(Observed {
-            data: self.data()?,
+            data,
+            last_index,
             marker: self.marker()?,
             built: built.transpose()?.flatten(),
         })
+    }
+
+    /// The last entry of its log; none where it has no log.
+    fn last_index(&self) -> io::Result<Option<u64>> {
+        let mut folder = self.root.folder(&self.directory)?;
+        for name in ["member", "wal"] {
+            let Found::There(found) = folder else {
+                return Ok(None);
+            };
+            folder = found.folder(name)?;
+        }
+        let Found::There(log) = folder else {
+            return Ok(None);
+        };
+        let mut names = log.names()?;
+        names.retain(|name| wal::is_segment(name));
+        let Some(last) = names.last() else {
+            return Ok(None);
+        };
+        let Found::There(segment) = log.file(last)? else {
+            return Ok(None);
+        };
+        wal::last::last_index(last, BufReader::new(segment)).map(Some)
     }
 
     /// Makes what was built for a restore its data directory.

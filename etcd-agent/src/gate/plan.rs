@@ -2,7 +2,8 @@
 //!
 //! Invariant: a member starts without data only if the operator says that it may, and then only in a
 //! cluster that never ran or with somebody who has the data; it starts on data only if that is known to
-//! be its own, or was built for it and the operator says that it is its own from now on.
+//! be its own and has all that the member is known to have had, or was built for it and the operator says that it is its
+//! own from now on.
 
 use super::identity::{Identity, Member};
 use super::marker::Marker;
@@ -16,6 +17,8 @@ use crate::ids::MemberIds;
 pub struct Observed {
     /// The data directory.
     pub data: Data,
+    /// Index of the last entry of its log; none where it has none, or nobody asked.
+    pub last_index: Option<u64>,
     /// The marker beside it; an error says why it cannot be read.
     pub marker: Result<Option<Marker>, String>,
     /// What was built for the restore that the operator names, and was not taken over; an error says what is wrong
@@ -120,7 +123,10 @@ fn decide(
         Data::Log {
             ids,
             has_database: true,
-        } => Start::Again(*ids),
+        } => {
+            check_age(member, observed)?;
+            Start::Again(*ids)
+        }
         Data::Log { .. } => {
             return Err(damaged(
                 "the volume has etcd's log and not its database".to_owned(),
@@ -265,6 +271,23 @@ fn check_claim(member: &Member, marker: Option<&Marker>) -> Result<(), Refusal> 
             expected: member.claim.clone(),
         }),
         _ => Ok(()),
+    }
+}
+
+/// What a member had, and no longer has, was acknowledged: as a single one it would serve without it, and as one of three
+/// it would vote as if it had never been, so that the others may forget it too (docs/adr/0020-volumes-set-back.md).
+fn check_age(member: &Member, observed: &Observed) -> Result<(), Refusal> {
+    let Some(expected) = member.last_index else {
+        return Ok(());
+    };
+    let found = observed.last_index.unwrap_or_default();
+    match found >= expected {
+        true => Ok(()),
+        false => Err(Refusal::OutdatedData {
+            member: member.name.clone(),
+            found,
+            expected,
+        }),
     }
 }
 

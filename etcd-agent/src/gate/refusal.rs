@@ -44,6 +44,15 @@ pub enum Refusal {
         /// What is wrong, as a sentence without its full stop.
         problem: String,
     },
+    /// Its own data, older than what it had: the volume was set back, and acknowledged writes are not on it.
+    OutdatedData {
+        /// The member.
+        member: String,
+        /// Index of the last entry of the log on the volume.
+        found: u64,
+        /// Index of an entry that the member had.
+        expected: u64,
+    },
     /// The operator's file says nothing about this member.
     IdentityUnusable {
         /// Why.
@@ -85,6 +94,7 @@ impl Refusal {
             Self::OtherMember { .. } => "OtherMember",
             Self::OtherClaim { .. } => "OtherClaim",
             Self::Damaged { .. } => "Damaged",
+            Self::OutdatedData { .. } => "OutdatedData",
             Self::IdentityUnusable { .. } => "IdentityUnusable",
             Self::VolumeUnreadable { .. } => "VolumeUnreadable",
             Self::TimedOut { .. } => "TimedOut",
@@ -103,6 +113,7 @@ impl Refusal {
             Self::IdentityUnusable { .. } => 15,
             Self::VolumeUnreadable { .. } => 16,
             Self::TimedOut { .. } => 17,
+            Self::OutdatedData { .. } => 18,
         }
     }
 }
@@ -168,6 +179,16 @@ impl fmt::Display for Refusal {
                 f,
                 "{problem}; nothing was changed: repair the volume, replace the member, or restore from a \
                  backup"
+            ),
+            Self::OutdatedData {
+                member,
+                found,
+                expected,
+            } => write!(
+                f,
+                "the volume of {member} was set back: its log ends at entry {found}, and {member} had entry \
+                 {expected}, so acknowledged writes are not on it; bring the newest volume, restore from a backup, or \
+                 accept the loss with the TenantCluster's annotation covey.dev/accept-etcd-index: \"{expected}\""
             ),
             Self::IdentityUnusable { problem } => write!(
                 f,

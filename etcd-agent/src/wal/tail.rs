@@ -7,9 +7,8 @@
 
 use prost::Message;
 
-use super::{CHECKSUM, Record, Unreadable, append_checksum, frame_of, next_record};
+use super::{CHECKSUM, ENTRY, Record, Unreadable, append_checksum, frame_of, next_record};
 
-const ENTRY: i64 = 2;
 const STATE: i64 = 3;
 
 /// `raftpb.Entry`, without its data.

@@ -11,5 +11,6 @@ mod damage;
 mod directories;
 mod identifiers;
 mod segments;
+mod set_back;
 mod support;
 mod versions;

@@ -290,6 +290,13 @@ impl Site {
         revision.as_u64().context("etcd gave no revision")
     }
 
+    /// The newest entry of the log that is in its database.
+    pub(crate) fn applied(&self, member: &Member) -> Result<u64> {
+        let status = self.etcdctl(&member.url, &["endpoint", "status"])?;
+        let applied = &status[0]["Status"]["raftAppliedIndex"];
+        applied.as_u64().context("etcd said no index")
+    }
+
     pub(crate) fn put(&self, member: &Member, key: &str, value: &str) -> Result<()> {
         self.etcdctl(&member.url, &["put", key, value]).map(drop)
     }

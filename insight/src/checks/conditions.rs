@@ -144,6 +144,7 @@ fn by_reason(reason: Reason) -> Option<Check> {
         | R::OtherMember
         | R::OtherClaim
         | R::Damaged
+        | R::OutdatedData
         | R::IdentityUnusable
         | R::VolumeUnreadable
         | R::TimedOut => Check::Etcd,

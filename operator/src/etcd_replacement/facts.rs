@@ -113,7 +113,7 @@ pub struct Pod {
 /// What the start gate says against a volume.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refusal {
-    /// It has no data where there has to be some, or damaged data.
+    /// It has no data where there has to be some, or damaged data, or less than the member had.
     Lost,
     /// It was given to another member or claim.
     OfAnother,

@@ -51,7 +51,7 @@ pub(super) fn added(
     let status = with(facts, seat, |member| {
         member.volume_uid.clone_from(&claim.uid);
         member.volume.clone_from(&claim.volume);
-        member.id = Some(id.to_owned());
+        become_another(member, id);
         member.started = false;
         member.learner = true;
     });
@@ -84,10 +84,18 @@ pub(super) fn adopted(facts: &Facts, seat: &Seat, id: &str) -> EtcdStatus {
             member.volume_uid.clone_from(&claim.uid);
             member.volume.clone_from(&claim.volume);
         }
-        member.id = Some(id.to_owned());
+        become_another(member, id);
         member.started = true;
         member.learner = false;
     })
+}
+
+/// What the one before had is not what this one has to have.
+fn become_another(member: &mut EtcdMemberStatus, id: &str) {
+    if member.id.as_deref() != Some(id) {
+        member.id = Some(id.to_owned());
+        member.last_index = None;
+    }
 }
 
 /// The same at the end of its replacement.

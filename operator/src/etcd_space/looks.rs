@@ -80,11 +80,33 @@ pub struct EtcdLooks {
     moved: Mutex<HashMap<String, Timestamp>>,
 }
 
+/// What a member last said of its log.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct LastSaid {
+    /// Identifier of its cluster, hexadecimal.
+    pub cluster_id: String,
+    /// Its own, hexadecimal.
+    pub member_id: String,
+    /// The newest entry that was in its database.
+    pub applied: u64,
+}
+
+impl From<&MemberStatus> for LastSaid {
+    fn from(member: &MemberStatus) -> Self {
+        Self {
+            cluster_id: member.cluster_id.clone(),
+            member_id: member.member_id.clone(),
+            applied: member.applied,
+        }
+    }
+}
+
 /// What was seen of one tenant's etcd.
 #[derive(Debug, Default)]
 struct Seen {
     glance: Glance,
     speeds: Speeds,
+    said: BTreeMap<String, LastSaid>,
 }
 
 /// What one member was asked.
@@ -128,7 +150,14 @@ impl EtcdLooks {
         if members.is_empty() || running.get(uid).is_some_and(same) {
             return;
         }
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        // Other addresses or certificates are no other members.
+        let said = running
+            .get(uid)
+            .map(|before| lock(&before.seen).said.clone());
+        let seen = Arc::new(Mutex::new(Seen {
+            said: said.unwrap_or_default(),
+            ..Seen::default()
+        }));
         let looks = {
             let (members, seen) = (members.clone(), Arc::clone(&seen));
             let clusters = self.clusters.clone();
@@ -173,6 +202,27 @@ impl EtcdLooks {
         }
     }
 
+    /// What its members last said of their logs, by name.
+    #[must_use]
+    pub fn said(&self, uid: &str) -> BTreeMap<String, LastSaid> {
+        let running = lock(&self.running);
+        let seen = running.get(uid).map(|running| lock(&running.seen));
+        seen.map(|seen| seen.said.clone()).unwrap_or_default()
+    }
+
+    /// Keeps what members said in a reconcile.
+    pub fn note_answers<'a>(
+        &self,
+        uid: &str,
+        answers: impl Iterator<Item = (&'a str, &'a MemberStatus)>,
+    ) {
+        let running = lock(&self.running);
+        if let Some(running) = running.get(uid) {
+            let said = answers.map(|(name, answer)| (name.to_owned(), LastSaid::from(answer)));
+            lock(&running.seen).said.extend(said);
+        }
+    }
+
     /// Notes that the lead was taken from a member whose disk is slow.
     pub fn note_move(&self, uid: &str, now: Timestamp) {
         lock(&self.moved).insert(uid.to_owned(), now);
@@ -201,7 +251,7 @@ async fn run(members: Vec<Session>, seen: Arc<Mutex<Seen>>, wake: impl Fn()) {
             if let Some(times) = times {
                 disks[number].take(now, times);
             }
-            status
+            (&members[number].server_name, status)
         });
         let named = members.iter().zip(&disks);
         let speeds = named.map(|(member, disk)| (member.server_name.clone(), disk.speed(now)));
@@ -212,13 +262,14 @@ async fn run(members: Vec<Session>, seen: Arc<Mutex<Seen>>, wake: impl Fn()) {
             let any = fragmented.contains(&true);
             let glance = status
                 .as_ref()
-                .map(|status| Glance::of(status, any, before));
+                .map(|(_, status)| Glance::of(status, any, before));
             let is_news = glance.is_some_and(|glance| glance.is_worth_a_reconcile(before));
             let is_news = is_news || are_news(&speeds, &seen.speeds);
-            *seen = Seen {
-                glance: glance.unwrap_or(before),
-                speeds,
-            };
+            seen.glance = glance.unwrap_or(before);
+            seen.speeds = speeds;
+            let said = status.iter();
+            let said = said.map(|(name, status)| ((*name).clone(), LastSaid::from(status)));
+            seen.said.extend(said);
             is_news
         };
         if is_worth_it {

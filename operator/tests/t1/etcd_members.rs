@@ -1,16 +1,17 @@
-//! A member of etcd loses its volume, or has other data than the rest, with real etcd processes (E1 and E3 of the fault
-//! matrix).
+//! A member of etcd loses its volume, has other data than the rest, or is set back, with real etcd processes (E1 and E3 to
+//! E5 of the fault matrix).
 //!
 //! Invariant: every write that etcd acknowledged meanwhile is on every member afterwards, and the cluster is
-//! the one that it was, whichever write of the operator was its last.
+//! the one that it was, whichever write of the operator was its last. Long because each way to lose data is told whole.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use api::TenantCluster;
+use api::condition::is_true;
 use api::tenant_cluster::EtcdStatus;
+use api::{ConditionType, TenantCluster};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Secret};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use operator::etcd_replacement::patience::Patience;
@@ -24,7 +25,7 @@ use testkit::waiting::ask_until;
 use crate::crash::{Writes, dies, for_deaths};
 use crate::support::PATIENCE;
 use crate::support::etcd_members::{Writer, put_flood, volume_of};
-use crate::support::etcd_stage::{Stage, check, whole};
+use crate::support::etcd_stage::{Stage, check, whole, without_indexes};
 
 /// What a replacement may take (`operations.md` §8, E1).
 const MOST: Duration = Duration::from_secs(180);
@@ -32,6 +33,8 @@ const MOST: Duration = Duration::from_secs(180);
 const LANES: usize = 2;
 /// The member whose volume is lost.
 const VICTIM: usize = 1;
+/// Another one that fails.
+const SECOND: usize = 2;
 
 /// Deletes the claim and the pod of a member, and its data with them.
 async fn lose(stage: &Stage, seat: usize) -> Result<()> {
@@ -119,9 +122,9 @@ async fn member_that_lost_its_volume_is_replaced_and_no_acknowledged_write_is_lo
     );
     ensure!(after.cluster_id == before.cluster_id);
     let others = |etcd: &EtcdStatus| {
-        let members = etcd.members.iter().enumerate();
+        let members = without_indexes(etcd).members.into_iter().enumerate();
         let others = members.filter(|(seat, _)| *seat != VICTIM);
-        others.map(|(_, member)| member.clone()).collect::<Vec<_>>()
+        others.map(|(_, member)| member).collect::<Vec<_>>()
     };
     ensure!(others(&after) == others(&before), "{after:?}");
     ensure!(after.members[VICTIM].volume_uid != before.members[VICTIM].volume_uid);
@@ -174,6 +177,161 @@ fn hasty() -> Patience {
         serving: second,
         ..Patience::default()
     }
+}
+
+/// Ends the pod of a member.
+async fn end(stage: &Stage, seat: usize) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(stage.site.admin.clone(), &stage.namespace);
+    let now = DeleteParams::default().grace_period(0);
+    pods.delete(&format!("etcd-{seat}"), &now).await?;
+    Ok(())
+}
+
+/// Waits until what the status says of etcd is so.
+async fn until(stage: &Stage, is_so: impl Fn(&EtcdStatus) -> bool) -> Result<EtcdStatus> {
+    let etcd = |cluster: &TenantCluster| cluster.status.as_ref()?.etcd.clone();
+    let is_it = |cluster: &TenantCluster| etcd(cluster).is_some_and(|etcd| is_so(&etcd));
+    let clusters = stage.site.clusters();
+    let found = wait_for(&clusters, "demo", |c| c.is_some_and(is_it), MOST).await?;
+    found
+        .as_ref()
+        .and_then(etcd)
+        .context("invariant: it was just seen")
+}
+
+/// Waits until too few members are ready.
+async fn until_unready(stage: &Stage) -> Result<()> {
+    let is_unready = |cluster: &TenantCluster| {
+        let conditions = cluster.status.as_ref().map(|status| &status.conditions);
+        let conditions = conditions.map(Vec::as_slice).unwrap_or_default();
+        !is_true(conditions, ConditionType::EtcdReady)
+    };
+    let clusters = stage.site.clusters();
+    let unready = |c: Option<&TenantCluster>| c.is_some_and(is_unready);
+    wait_for(&clusters, "demo", unready, MOST).await.map(drop)
+}
+
+/// Waits until a member answers nobody.
+async fn until_away(stage: &Stage, seat: usize) -> Result<()> {
+    let clients = stage.clients().await?;
+    let is_away = || async {
+        let answer = etcd::status(&clients[seat]).await;
+        anyhow::Ok(match answer {
+            Ok(_) => Err("it answers".to_owned()),
+            Err(_) => Ok(()),
+        })
+    };
+    ask_until("a member that is away", PATIENCE, is_away).await
+}
+
+/// E4: a second member fails before the learner has caught up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn second_member_that_fails_stops_a_replacement_until_it_is_back() -> Result<()> {
+    let Some(stage) = Stage::new("etcd-second", &[]).await? else {
+        return Ok(());
+    };
+    let operator = stage.operator(&FaultPlan::none(), hasty())?;
+    let before = stage.whole(PATIENCE).await?;
+    operator.settle(&stage.site, "demo").await?;
+    let mut writer = stage.writer().await?;
+    for _ in 0..20 {
+        writer.next(PATIENCE).await?;
+    }
+    // The learner is added, and has nothing yet.
+    stage.members.hold(VICTIM);
+    lose(&stage, VICTIM).await?;
+    let is_learner = |etcd: &EtcdStatus| {
+        let (now, was) = (&etcd.members[VICTIM], &before.members[VICTIM]);
+        now.learner && now.id.is_some() && now.id != was.id
+    };
+    let added = until(&stage, is_learner).await?;
+    // A write with one of three away, so that both others have what the learner lacks.
+    writer.next(PATIENCE).await?;
+    stage.members.hold(SECOND);
+    end(&stage, SECOND).await?;
+    until_away(&stage, SECOND).await?;
+    until_unready(&stage).await?;
+    // Nobody can give the learner anything, and nobody lets it vote.
+    stage.members.release(VICTIM);
+    for _ in 0..3 {
+        operator.reconcile(&stage.site, "demo").await?;
+    }
+    let stopped = until(&stage, |_| true).await?;
+    let [now, was] = [&stopped, &added].map(|etcd| &etcd.members[VICTIM]);
+    ensure!(now.learner && !now.started, "{stopped:?}");
+    ensure!(
+        (&now.id, &now.volume_uid) == (&was.id, &was.volume_uid),
+        "{stopped:?}"
+    );
+    ensure!(stopped.replacing.is_some() && stopped.cluster_id == before.cluster_id);
+    let claims: Api<PersistentVolumeClaim> =
+        Api::namespaced(stage.site.admin.clone(), &stage.namespace);
+    for (seat, member) in stopped.members.iter().enumerate() {
+        let claim = claims.get(&format!("data-etcd-{seat}")).await?;
+        ensure!(
+            claim.uid().as_ref() == Some(&member.volume_uid)
+                && claim.metadata.deletion_timestamp.is_none(),
+            "{claim:?}"
+        );
+    }
+    // With it back there is a majority again, and the same learner gets its vote.
+    stage.members.release(SECOND);
+    let after = replaced(&stage, &before, MOST).await?;
+    let writes = writer.stop().await?;
+    eprintln!("{} acknowledged writes", writes.len());
+    ensure!(writes.len() > 20, "it wrote {} times", writes.len());
+    ensure!(after.members[VICTIM].id == added.members[VICTIM].id);
+    ensure!(after.members[SECOND].id == before.members[SECOND].id);
+    ensure!(after.members[SECOND].volume_uid == before.members[SECOND].volume_uid);
+    check(&stage, &after, &writes).await
+}
+
+/// E5: an old copy of a volume takes its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn member_whose_volume_was_set_back_does_not_start_on_it_and_is_replaced() -> Result<()> {
+    let Some(stage) = Stage::new("etcd-set-back", &[]).await? else {
+        return Ok(());
+    };
+    let operator = stage.operator(&FaultPlan::none(), hasty())?;
+    let before = stage.whole(PATIENCE).await?;
+    operator.settle(&stage.site, "demo").await?;
+    let claim = &before.members[VICTIM].volume_uid;
+    let copy = stage.members.copy(claim)?;
+    let mut writer = stage.writer().await?;
+    for _ in 0..50 {
+        writer.next(PATIENCE).await?;
+    }
+    // While another one is away the operator asks all members what they have.
+    stage.members.hold(SECOND);
+    end(&stage, SECOND).await?;
+    until_unready(&stage).await?;
+    operator.reconcile(&stage.site, "demo").await?;
+    stage.members.release(SECOND);
+    stage.whole(PATIENCE).await?;
+
+    stage.members.hold(VICTIM);
+    end(&stage, VICTIM).await?;
+    until_away(&stage, VICTIM).await?;
+    let noted = until(&stage, |etcd| etcd.members[VICTIM].last_index.is_some()).await?;
+    let had = noted.members[VICTIM].last_index.unwrap_or_default();
+    ensure!(had > 50, "it had {had}");
+    let secrets: Api<Secret> = Api::namespaced(stage.site.admin.clone(), &stage.namespace);
+    let wanted = format!("\"lastIndex\":{had}");
+    let is_told = |secret: &Secret| {
+        let file = secret
+            .data
+            .as_ref()
+            .and_then(|data| data.get("identity.json"));
+        file.is_some_and(|file| String::from_utf8_lossy(&file.0).contains(&wanted))
+    };
+    wait_for(&secrets, "etcd", |s| s.is_some_and(is_told), PATIENCE).await?;
+    stage.members.set_back(VICTIM, claim, &copy)?;
+    stage.members.release(VICTIM);
+    let after = replaced(&stage, &before, 2 * MOST).await?;
+    let writes = writer.stop().await?;
+    ensure!(after.cluster_id == before.cluster_id);
+    ensure!(after.members[VICTIM].volume_uid != *claim);
+    check(&stage, &after, &writes).await
 }
 
 /// Bytes of a value that one member reads back otherwise than they were written.

@@ -45,6 +45,10 @@ pub struct EtcdMember {
     /// Whether there need be no data on the volume: the member never ran.
     #[serde(skip_serializing_if = "is_false")]
     pub may_start_empty: bool,
+    /// The newest entry of etcd's log that the member is known to have had; none where none is noted. Its gate refuses a
+    /// volume that ends before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_index: Option<i64>,
 }
 
 #[expect(
@@ -101,6 +105,7 @@ mod tests {
             claim_uid: format!("c{number}"),
             member_id: (!may_start_empty).then(|| "8e9e".to_owned()),
             may_start_empty,
+            last_index: (!may_start_empty).then_some(5678),
         };
         let identity = EtcdIdentity {
             state: InitialClusterState::Existing,
@@ -110,9 +115,9 @@ mod tests {
         };
         assert_eq!(
             identity.file(),
-            r#"{"clusterID":"cdf8","members":[{"claimUID":"c0","memberID":"8e9e","name":"etcd-0"},"#
+            r#"{"clusterID":"cdf8","members":[{"claimUID":"c0","lastIndex":5678,"memberID":"8e9e","#
                 .to_owned()
-                + r#"{"claimUID":"c1","mayStartEmpty":true,"name":"etcd-1"}]}"#
+                + r#""name":"etcd-0"},{"claimUID":"c1","mayStartEmpty":true,"name":"etcd-1"}]}"#
         );
         let restoring = EtcdIdentity {
             restore: Some("5a1c".to_owned()),

@@ -10,6 +10,7 @@ use super::*;
 use crate::ids::Id;
 
 mod restored;
+mod set_back;
 
 fn id(number: u64) -> Id {
     Id::new(number).unwrap()
@@ -29,6 +30,7 @@ fn new_cluster() -> Identity {
         claim: format!("claim-{number}"),
         id: None,
         may_start_empty: true,
+        last_index: None,
     };
     Identity {
         cluster: None,
@@ -59,6 +61,7 @@ fn marker(claim: &str, name: &str, data: Option<MemberIds>) -> Result<Option<Mar
 fn volume(data: Data, marker: Result<Option<Marker>, String>) -> Observed {
     Observed {
         data,
+        last_index: None,
         marker,
         built: None,
     }
@@ -128,6 +131,7 @@ fn a_member_that_was_added_anew_joins_on_its_empty_volume() {
         claim: "claim-9".to_owned(),
         id: Some(id(19)),
         may_start_empty: true,
+        last_index: None,
     };
     assert_eq!(judge(&identity, Data::Nothing, Ok(None)), "Start");
     // Its pod is older: etcd would take part as somebody else.
@@ -333,6 +337,7 @@ fn some_identity() -> impl Strategy<Value = Identity> {
                 claim: format!("claim-{number}"),
                 id: has_id.then(|| id(10 + number)),
                 may_start_empty,
+                last_index: None,
             })
             .collect(),
     })
@@ -480,7 +485,7 @@ proptest! {
     ) {
         let decision = plan("etcd-0", state, &identity, &observed);
         let Decision::Refuse(refusal) = decision else { return Ok(()) };
-        prop_assert!((10..18).contains(&refusal.exit_code()));
+        prop_assert!((10..19).contains(&refusal.exit_code()));
         let sentence = refusal.to_string();
         prop_assert!(sentence.len() > 40 && sentence.len() < 400, "{}", sentence);
     }

@@ -10,11 +10,14 @@ use backup::etcd::Etcd;
 use backup::store::directory::Directory;
 use serde_json::{Value, json};
 use testkit::process::Process;
+use testkit::waiting::{PATIENCE, ask_until};
 
 use super::support::{BUMP, Running, TENANT, World, agent, content, quick, succeeds};
 use crate::support::{Cluster, Member, gate, listing, marker, running_cluster};
 
 const MEMBERS: usize = 3;
+/// Revisions that are replayed; many, so that it is known to go on when it is killed.
+const MANY: u64 = 1500;
 const RESTORE: &str = "5a1c0f6e-1111-4222-8333-444455556666";
 const FOLDER: &str = "covey-restore-5a1c0f6e-1111-4222-8333-444455556666";
 
@@ -23,6 +26,8 @@ struct Build<'a> {
     world: &'a World,
     cluster: &'a Cluster,
     token: &'a str,
+    /// Members of the cluster that is built.
+    members: usize,
     number: usize,
     volume: &'a Path,
     scratch: PathBuf,
@@ -67,6 +72,32 @@ impl Build<'_> {
 
     /// Everything but that it is whole.
     fn make(&self) -> Result<()> {
+        let (mut process, url) = self.serve()?;
+        succeeds(agent(&self.replaying(&url))?)?;
+        process.kill();
+        let members: Vec<_> = (0..self.members)
+            .map(|number| format!("etcd-{number}={}", self.cluster.peer_url(number)))
+            .collect();
+        self.world.etcdutl(&[
+            self.scratch.join("restored.db").display().to_string(),
+            format!(
+                "--data-dir={}",
+                self.volume.join(FOLDER).join("data").display()
+            ),
+            format!("--name=etcd-{}", self.number),
+            format!(
+                "--initial-advertise-peer-urls={}",
+                self.cluster.peer_url(self.number)
+            ),
+            format!("--initial-cluster={}", members.join(",")),
+            format!("--initial-cluster-token={}", self.token),
+            format!("--bump-revision={BUMP}"),
+            "--mark-compacted".to_owned(),
+        ])
+    }
+
+    /// Fetches, and starts the etcd on which is replayed; where it is.
+    fn serve(&self) -> Result<(Process, String)> {
         fs::create_dir_all(&self.scratch)?;
         succeeds(self.fetch(self.revision)?)?;
         let replay = self.scratch.join("replay");
@@ -97,30 +128,15 @@ impl Build<'_> {
         ];
         let program = self.world.site.folder().join("etcd");
         let log = self.scratch.with_extension("log");
-        let mut process = Process::spawn("replay", &program, &etcd, &log)?;
+        let process = Process::spawn("etcd", &program, &etcd, &log)?;
+        Ok((process, url))
+    }
+
+    /// The command line that replays on it.
+    fn replaying(&self, url: &str) -> Vec<String> {
         let mut args = vec!["replay".to_owned(), format!("--etcd={url}"), self.scratch()];
         args.extend(self.reading());
-        succeeds(agent(&args)?)?;
-        process.kill();
-        let members: Vec<_> = (0..MEMBERS)
-            .map(|number| format!("etcd-{number}={}", self.cluster.peer_url(number)))
-            .collect();
-        self.world.etcdutl(&[
-            self.scratch.join("restored.db").display().to_string(),
-            format!(
-                "--data-dir={}",
-                self.volume.join(FOLDER).join("data").display()
-            ),
-            format!("--name=etcd-{}", self.number),
-            format!(
-                "--initial-advertise-peer-urls={}",
-                self.cluster.peer_url(self.number)
-            ),
-            format!("--initial-cluster={}", members.join(",")),
-            format!("--initial-cluster-token={}", self.token),
-            format!("--bump-revision={BUMP}"),
-            "--mark-compacted".to_owned(),
-        ])
+        args
     }
 
     /// That it is whole; what is reported.
@@ -212,6 +228,7 @@ async fn members_take_over_what_was_built_beside_their_data_and_watches_of_befor
             world: &world,
             cluster: &cluster,
             token: "5a1c0f6e-tenant-r1",
+            members: MEMBERS,
             number,
             volume,
             scratch: world.site.volume(&format!("scratch-{number}")),
@@ -293,5 +310,113 @@ async fn members_take_over_what_was_built_beside_their_data_and_watches_of_befor
         let name = format!("etcd-{number}");
         gate(volume, &name, "existing", &identity).is(0, "Start");
     }
+    Ok(())
+}
+
+/// Waits until so much was replayed on an etcd; until when.
+async fn replayed(url: &str, least: u64) -> Result<u64> {
+    let etcd = Etcd::new(url, None)?;
+    ask_until("an etcd to replay on", PATIENCE, || async {
+        let answer = etcd.status().await;
+        Ok(answer.map(drop).map_err(|error| error.to_string()))
+    })
+    .await?;
+    let mut changes = etcd.watch(1).await?;
+    let reached = async {
+        loop {
+            changes.message().await?.context("the watch ended")?;
+            let revision = etcd.status().await?.revision;
+            if revision >= least {
+                return Ok(revision);
+            }
+        }
+    };
+    let reached = tokio::time::timeout(PATIENCE, reached).await;
+    reached.context("nothing is replayed")?
+}
+
+/// B3: the pod of a Job is killed, all containers at once, and another one takes its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn build_that_is_killed_while_it_replays_is_begun_again_and_nothing_of_it_is_served()
+-> Result<()> {
+    let Some(mut world) = World::new().await? else {
+        return Ok(());
+    };
+    let store = Arc::new(Directory::new(&world.folder));
+    let mut running = Running::start(store.clone(), &world.etcd, world.options(quick(), "a"));
+    running.until(|progress| progress.full.is_some()).await?;
+    world.write_many(MANY).await?;
+    let wanted = world.last();
+    running.durable(wanted).await?;
+    running.stop().await?;
+    let ids = world.site.ids(&world.member)?;
+    world.member.end();
+    let volume = world.site.volume("etcd-0");
+    let before = running_cluster(ids.0, &[ids.1]);
+    gate(&volume, "etcd-0", "existing", &before).is(0, "Start");
+    let was = facts(&volume.join("data"));
+
+    let cluster = Cluster::new("restored", 1)?;
+    let pod = |name: &str| Build {
+        world: &world,
+        cluster: &cluster,
+        token: "5a1c0f6e-tenant-r1",
+        members: 1,
+        number: 0,
+        volume: &volume,
+        scratch: world.site.volume(&format!("scratch-{name}")),
+        revision: wanted,
+    };
+    let first = pod("first");
+    let (mut etcd, url) = first.serve()?;
+    let mut args = vec!["backup".to_owned()];
+    args.extend(first.replaying(&url));
+    let program = Path::new(env!("CARGO_BIN_EXE_etcd-agent"));
+    let log = first.scratch.with_extension("replay.log");
+    let mut replay = Process::spawn("replay", program, &args, &log)?;
+    let reached = replayed(&url, MANY / 5).await?;
+    let ended = replay.exited();
+    replay.kill();
+    etcd.kill();
+    ensure!(
+        reached < wanted && ended.is_none(),
+        "it was done: {reached} of {wanted}, {ended:?}: {}",
+        replay.log_tail(20)
+    );
+    eprintln!("killed at revision {reached} of {wanted}");
+
+    // Nobody takes it for whole, not even with half of a data directory there.
+    ensure!(!first.scratch.join("replayed.json").exists());
+    let sealed = first.seal();
+    ensure!(sealed.is_err(), "{sealed:?}");
+    let half = volume.join(FOLDER).join("data/member/snap");
+    fs::create_dir_all(&half)?;
+    fs::write(half.join("db"), "half of it")?;
+    let sealed = first.seal();
+    ensure!(sealed.is_err(), "{sealed:?}");
+    let told = with_restore(running_cluster(77, &[7]));
+    gate(&volume, "etcd-0", "existing", &told).is(11, "ForeignData");
+    gate(&volume, "etcd-0", "existing", &before).is(0, "Start");
+    ensure!(facts(&volume.join("data")) == was, "it was changed");
+
+    // The next pod finds none of what the first had in its scratch folder, and ends as that would have.
+    let second = pod("second");
+    second.make()?;
+    let built = second.seal()?;
+    ensure!(built["revision"] == wanted, "{built}");
+    ensure!(facts(&volume.join("data")) == was, "it was changed");
+    let (cluster_id, identity) = restoring(&[built])?;
+    let answer = gate(&volume, "etcd-0", "existing", &identity);
+    answer.is(0, "Start");
+    ensure!(answer.line.contains("takes over"), "{answer:?}");
+    let member = world.site.start(&[&volume], &cluster, &[]).await?.remove(0);
+    let etcd = Etcd::new(member.url(), None)?;
+    ensure!(content(&etcd).await? == world.history[&wanted]);
+    let status = etcd.status().await?;
+    ensure!(
+        status.cluster == cluster_id && status.revision >= wanted + BUMP,
+        "{status:?}"
+    );
+    ensure!(facts(&volume.join(FOLDER).join("before")) == was);
     Ok(())
 }

@@ -221,6 +221,7 @@ pub async fn observe(
         etcd_space: EtcdSpace::default(),
         etcd_glance,
         etcd_disks,
+        etcd_said: ctx.etcd_looks.said(&uid),
         etcd_patience: ctx.etcd_patience,
         preflight: None,
         held_tokens: None,

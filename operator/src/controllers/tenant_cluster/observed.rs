@@ -1,6 +1,6 @@
 //! What one reconcile saw: a plain value, so that a plan can be tested on any world.
 //!
-//! Invariant: nothing here is fetched lazily; whatever a plan may depend on is a field.
+//! Invariant: nothing here is fetched lazily; whatever a plan may depend on is a field. Long because all of it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::part_name::PartName;
 use crate::backups::Said;
 use crate::etcd_disks::speed::Disks;
 use crate::etcd_replacement::patience::Patience;
-use crate::etcd_space::looks::Glance;
+use crate::etcd_space::looks::{Glance, LastSaid};
 use crate::hibernation::seen::Seen as HibernationSeen;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
@@ -101,6 +101,8 @@ pub struct Observed {
     pub etcd_glance: Glance,
     /// The same of its members' disks.
     pub etcd_disks: Disks,
+    /// What members last said of their logs, in or outside of reconciles, by name; of those that ever did.
+    pub etcd_said: BTreeMap<String, LastSaid>,
     /// How long something has to be so before a member of etcd is replaced.
     pub etcd_patience: Patience,
     /// What the tenant's API said of an upgrade that is wanted; none where it was not asked in this reconcile.

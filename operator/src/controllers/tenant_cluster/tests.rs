@@ -27,6 +27,7 @@ mod etcd;
 mod etcd_disks;
 mod etcd_events;
 mod etcd_members;
+mod etcd_set_back;
 mod etcd_sizes;
 mod etcd_space;
 mod fields;

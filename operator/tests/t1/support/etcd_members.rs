@@ -13,7 +13,7 @@ mod ports;
 mod volume;
 mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::symlink;
@@ -40,9 +40,9 @@ use tokio::task::JoinHandle;
 
 use self::flags::{flags, own_flags};
 use self::peers::Peers;
-use self::pod_status::{LOST, Refusal, Told, UNNAMED};
+use self::pod_status::{LOST, OUTDATED, Refusal, Told, UNNAMED};
 use self::ports::{Ports, ports};
-use self::volume::{Identity, Verdict, takes_over, verdict};
+use self::volume::{Identity, Verdict, lets_start, verdict};
 pub(crate) use self::writer::{
     Writer, delete_flood, get, has_all, keys, member_at, members, put, put_flood,
 };
@@ -61,9 +61,19 @@ pub(crate) struct EtcdMembers {
     ports: [Ports; MEMBERS],
     addresses: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
     places: Arc<Mutex<BTreeMap<usize, PathBuf>>>,
+    starts: Arc<Mutex<Starts>>,
     task: JoinHandle<()>,
     _peers: Peers,
     dir: Workdir,
+}
+
+/// How members are started.
+#[derive(Default)]
+struct Starts {
+    /// Those that are not.
+    held: BTreeSet<usize>,
+    /// Those whose volumes the very gate looks at, where it is told what they had.
+    judged: BTreeSet<usize>,
 }
 
 impl EtcdMembers {
@@ -82,6 +92,7 @@ impl EtcdMembers {
         let peers = Peers::start(ports.map(|ports| ports.peer)).await?;
         let addresses = Arc::new(Mutex::new(BTreeMap::new()));
         let places = Arc::new(Mutex::new(BTreeMap::new()));
+        let starts = Arc::new(Mutex::new(Starts::default()));
         let stage = Stage {
             etcd: programs.etcd,
             dir: dir.path().to_owned(),
@@ -91,6 +102,7 @@ impl EtcdMembers {
             proxy: peers.address(),
             addresses: Arc::clone(&addresses),
             places: Arc::clone(&places),
+            starts: Arc::clone(&starts),
             runs: [None, None, None],
             instead: instead
                 .iter()
@@ -102,6 +114,7 @@ impl EtcdMembers {
             ports,
             addresses,
             places,
+            starts,
             task,
             _peers: peers,
             dir,
@@ -137,6 +150,35 @@ impl EtcdMembers {
         // At once: etcd makes files there.
         let aside = volume.with_extension("taken-away");
         std::fs::rename(&volume, aside).with_context(|| format!("cannot empty {volume:?}"))
+    }
+
+    /// Starts a member no more until it is released, as where its pod waits for a node or an image.
+    pub(crate) fn hold(&self, seat: usize) {
+        self.starts.lock().unwrap().held.insert(seat);
+    }
+
+    /// Starts it again.
+    pub(crate) fn release(&self, seat: usize) {
+        self.starts.lock().unwrap().held.remove(&seat);
+    }
+
+    /// A copy of the volume of a claim as it is now, as a snapshot is.
+    pub(crate) fn copy(&self, claim_uid: &str) -> Result<PathBuf> {
+        let copy = self.file(&format!("copy-of-{claim_uid}"));
+        let status = std::process::Command::new("cp")
+            .args(["--archive", "--sparse=always", "--no-target-directory"])
+            .args([&self.volume(claim_uid), &copy])
+            .status()?;
+        anyhow::ensure!(status.success(), "cp: {status}");
+        Ok(copy)
+    }
+
+    /// Puts a copy in the place of the volume of a member that does not run.
+    pub(crate) fn set_back(&self, seat: usize, claim_uid: &str, copy: &Path) -> Result<()> {
+        self.empty(claim_uid)?;
+        std::fs::rename(copy, self.volume(claim_uid))?;
+        self.starts.lock().unwrap().judged.insert(seat);
+        Ok(())
     }
 
     /// Where the volume of a claim is.
@@ -177,6 +219,7 @@ struct Stage {
     proxy: SocketAddr,
     addresses: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
     places: Arc<Mutex<BTreeMap<usize, PathBuf>>>,
+    starts: Arc<Mutex<Starts>>,
     runs: [Option<Run>; MEMBERS],
     instead: BTreeMap<String, String>,
 }
@@ -434,7 +477,11 @@ impl Stage {
             }
             return Ok(None);
         }
-        if run.ended.is_some_and(|ended| ended.elapsed() < PAUSE) {
+        let (is_held, is_judged) = {
+            let starts = self.starts.lock().unwrap();
+            (starts.held.contains(&seat), starts.judged.contains(&seat))
+        };
+        if is_held || run.ended.is_some_and(|ended| ended.elapsed() < PAUSE) {
             return Ok(None);
         }
         // A pod that was refused is not asked again here: that takes a kubelet minutes after a while.
@@ -450,13 +497,17 @@ impl Stage {
         let name = format!("etcd-{seat}");
         let pod = self.dir.join("pods").join(&run.pod);
         std::fs::create_dir_all(&pod)?;
-        if identity.restore.is_some() && !takes_over(&name, text, &pod, &volume)? {
+        if identity.restore.is_some() && !lets_start(&name, text, &pod, &volume)? {
             return Ok(Some(LOST));
         }
         match verdict(&identity, &name, claim, &volume) {
             Verdict::Starts => {}
             Verdict::Refused => return Ok(Some(LOST)),
             Verdict::Unnamed => return Ok(Some(UNNAMED)),
+        }
+        let is_judged = is_judged && identity.says_what_it_had(&name);
+        if is_judged && !lets_start(&name, text, &pod, &volume)? {
+            return Ok(Some(OUTDATED));
         }
         let place = self.places.lock().unwrap().get(&seat).cloned();
         if let Some(place) = place.filter(|_| !volume.exists()) {

@@ -70,6 +70,7 @@ fn look_on(ctx: &Context, members: Members<'_>, observed: &Observed) {
     let sessions = members.iter().filter_map(session).collect();
     if observed.has_been_ready() {
         ctx.etcd_looks.ensure(&uid, cluster, sessions);
+        ctx.etcd_looks.note_answers(&uid, observed.etcd.answers());
     }
 }
 

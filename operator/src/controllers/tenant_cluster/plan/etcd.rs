@@ -17,6 +17,7 @@ mod claim;
 pub(super) mod disks;
 mod facts;
 pub(super) mod identity;
+mod last_index;
 mod losses;
 mod members;
 pub(super) mod replacement;
@@ -98,6 +99,8 @@ pub(super) fn plan(
     part.apply("etcd", observed, members.into_iter().collect());
     if care == Care::Asleep {
         part.problem = losses::told(valid, observed, &lost);
+        let noted = asleep(observed).filter(|etcd| known != Some(etcd));
+        part.actions.extend(noted.map(Action::KeepEtcd));
         return part;
     }
     part.deletions
@@ -298,6 +301,7 @@ fn seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
                 id: None,
                 started: false,
                 learner: false,
+                last_index: None,
             })
             .collect(),
     };
@@ -324,9 +328,22 @@ fn seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
             member.id.get_or_insert_with(|| answer.member_id.clone());
         }
     }
+    for member in members.iter_mut().filter(|member| !is_replaced(member)) {
+        member.last_index = last_index::of(observed, member, cluster_id.as_deref(), true);
+    }
     Some(EtcdStatus {
         cluster_id,
         members,
         ..known.cloned().unwrap_or_default()
     })
+}
+
+/// What the status says of etcd, and what is to be noted of members that do not run any more.
+fn asleep(observed: &Observed) -> Option<EtcdStatus> {
+    let mut etcd = identity(observed)?.clone();
+    let cluster_id = etcd.cluster_id.clone();
+    for member in &mut etcd.members {
+        member.last_index = last_index::of(observed, member, cluster_id.as_deref(), false);
+    }
+    Some(etcd)
 }

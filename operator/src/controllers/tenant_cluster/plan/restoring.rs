@@ -125,6 +125,8 @@ fn etcd_of(observed: &Observed, built: &BTreeMap<String, Built>) -> Option<EtcdS
         id: Some(built.member_id.clone()),
         started: true,
         learner: false,
+        // Its log begins anew.
+        last_index: None,
     };
     Some(EtcdStatus {
         cluster_id: Some(cluster_id),

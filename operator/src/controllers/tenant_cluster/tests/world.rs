@@ -314,6 +314,7 @@ impl World {
             etcd_space: EtcdSpace::default(),
             etcd_glance: self.glance,
             etcd_disks: self.disks.clone(),
+            etcd_said: BTreeMap::new(),
             etcd_patience: Patience::default(),
             preflight: None,
             held_tokens: None,

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 pub(super) type Refusal = (i32, &'static str);
 
 pub(super) const LOST: Refusal = (10, "VolumeLost: there is no data");
+pub(super) const OUTDATED: Refusal = (18, "OutdatedData: the volume was set back");
 pub(super) const UNNAMED: Refusal = (
     15,
     "IdentityUnusable: the operator's file does not name this member",

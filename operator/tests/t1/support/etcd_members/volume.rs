@@ -28,6 +28,16 @@ struct Member {
     claim: String,
     #[serde(default)]
     may_start_empty: bool,
+    #[serde(default)]
+    last_index: Option<u64>,
+}
+
+impl Identity {
+    /// Whether it says of a member what it had.
+    pub(super) fn says_what_it_had(&self, name: &str) -> bool {
+        let mut members = self.members.iter();
+        members.any(|member| member.name == name && member.last_index.is_some())
+    }
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -50,8 +60,8 @@ pub(super) fn verdict(identity: &Identity, name: &str, claim: &str, volume: &Pat
     }
 }
 
-/// What the very gate says of a volume on which something may have been built for a restore.
-pub(super) fn takes_over(name: &str, identity: &[u8], pod: &Path, volume: &Path) -> Result<bool> {
+/// What the very gate says of a volume on which something may have been built for a restore, or that was set back.
+pub(super) fn lets_start(name: &str, identity: &[u8], pod: &Path, volume: &Path) -> Result<bool> {
     let file = pod.join("identity.json");
     std::fs::write(&file, identity)?;
     let code = etcd_agent::gate::run(GateArgs {

@@ -186,7 +186,7 @@ pub(super) fn pod(observed: &Observed, name: &str) -> Known<Pod> {
         terminating: !pod["metadata"]["deletionTimestamp"].is_null(),
         created: time(pod, "/metadata/creationTimestamp"),
         refusal: pod_failures::refusal_of_gate(pod).map(|reason| match reason {
-            Reason::VolumeLost | Reason::Damaged => Refusal::Lost,
+            Reason::VolumeLost | Reason::Damaged | Reason::OutdatedData => Refusal::Lost,
             Reason::OtherMember | Reason::OtherClaim => Refusal::OfAnother,
             _ => Refusal::Other,
         }),

@@ -5,9 +5,12 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
+use api::TenantCluster;
+use api::names::ANNOTATION_ACCEPT_ETCD_INDEX;
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
 use base64::Engine as _;
 use kit_objects::object::Key;
+use kube::ResourceExt as _;
 use tenant_cp::certificates::{EtcdIdentity, EtcdMember, InitialClusterState};
 use tenant_cp::{Validated, names};
 
@@ -39,7 +42,11 @@ pub(in super::super) fn told_to_members(
         false => InitialClusterState::New,
     };
     let members = match identity(observed) {
-        Some(known) => known.members.iter().map(of_status).collect(),
+        Some(known) => {
+            let accepted = accepted(&observed.cluster);
+            let each = known.members.iter();
+            each.map(|member| of_status(member, accepted)).collect()
+        }
         None => claims(valid, observed)?
             .map(|(number, claim_uid)| EtcdMember {
                 name: names::etcd_member(number),
@@ -47,6 +54,7 @@ pub(in super::super) fn told_to_members(
                 member_id: None,
                 may_start_empty: state == InitialClusterState::New
                     && !begin::awaits(&observed.cluster),
+                last_index: None,
             })
             .collect(),
     };
@@ -62,12 +70,19 @@ pub(in super::super) fn told_to_members(
     })
 }
 
-fn of_status(member: &EtcdMemberStatus) -> EtcdMember {
+/// Until which entry of the log people accept that what came after it is lost; 0 where they said nothing that can be read.
+pub(super) fn accepted(cluster: &TenantCluster) -> i64 {
+    let said = cluster.annotations().get(ANNOTATION_ACCEPT_ETCD_INDEX);
+    said.and_then(|said| said.parse().ok()).unwrap_or(0)
+}
+
+fn of_status(member: &EtcdMemberStatus, accepted: i64) -> EtcdMember {
     EtcdMember {
         name: member.name.clone(),
         claim_uid: member.volume_uid.clone(),
         member_id: member.id.clone(),
         may_start_empty: !member.started,
+        last_index: member.last_index.filter(|index| *index > accepted),
     }
 }
 
