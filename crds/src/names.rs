@@ -173,6 +173,12 @@ pub const ANNOTATION_OVERLAY_MTU: &str = "covey.dev/overlay-mtu";
 /// ConfigMap in kube-system of a tenant cluster with an overlay: for each node by name, its address in the
 /// overlay and where it is.
 pub const OVERLAY_MEMBERS: &str = "covey-overlay";
+/// Finalizer on a ProviderConfig, on the Secret that it names and on the operator's RoleBinding beside them: removed once
+/// no Machine needs them.
+pub const FINALIZER_PROVIDER_CONFIG: &str = "covey.dev/provider-config";
+/// Label on the operator's RoleBinding of a user's namespace that was needed by Machines of clouds: the operator may
+/// write it on, though not make it, when no TenantCluster is there any more. An admission policy of the chart relies on it.
+pub const LABEL_NEEDED_BY_MACHINES: &str = "covey.dev/needed-by-machines";
 /// Finalizer on a NodePool: removed once it has no Machine.
 pub const FINALIZER_NODE_POOL: &str = "covey.dev/node-pool";
 

@@ -124,7 +124,7 @@ pub struct ProviderConfigStatus {
     pub account: Option<String>,
 
     /// `Ready`: the credentials let the operator in, and what the spec names is there. `Leaks`: something of a Machine
-    /// that is gone is there still.
+    /// that is gone is there still. `InUse`: Machines need it, so it stays, and so does the Secret that it names.
     /// Example: `[{"type": "Ready", "status": "False", "reason": "CredentialsRefused", "message": "…"}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -394,6 +394,39 @@ impl Triggers {
         if !there {
             self.on_workers(stores, machine.namespace(), &machine.spec.cluster_name);
         }
+        self.on_user_of_config(stores, machine, there);
+    }
+
+    /// The ProviderConfig of a Machine of a cloud, where it is kept for nobody yet, or was for this one. Not at each
+    /// Machine: whoever looks after it asks the cloud.
+    fn on_user_of_config(&self, stores: &Stores, machine: &Machine, there: bool) {
+        let Some(name) = machine.spec.provider.config_name() else {
+            return;
+        };
+        let namespace = machine.namespace().unwrap_or_default();
+        let key = ObjectRef::<ProviderConfig>::new(name).within(&namespace);
+        let Some(config) = stores.configs.get(&key) else {
+            return;
+        };
+        let status = config.status.as_ref();
+        let conditions = status.map(|status| status.conditions.as_slice());
+        let is_kept = is_true(conditions.unwrap_or_default(), ConditionType::InUse);
+        let machines = || stores.machines.state();
+        let has_others = || {
+            machines().iter().any(|other| {
+                other.spec.provider.config_name() == Some(name)
+                    && other.namespace() == machine.namespace()
+                    && other.uid() != machine.uid()
+            })
+        };
+        let is_going = config.metadata.deletion_timestamp.is_some();
+        let is_of_interest = match there {
+            true => !is_kept,
+            false => is_going || !has_others(),
+        };
+        if is_of_interest {
+            let _ = self.configs.send(key);
+        }
     }
 
     /// Nodes that are lost while an upgrade goes on end it.

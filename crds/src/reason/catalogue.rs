@@ -410,6 +410,10 @@ with_backups! {
         /// So much was found of Machines that are gone that rather the Machines are missing: nothing is deleted.
         /// Cause: A management cluster that was restored to an older state; else somebody took finalizers off many Machines.
         LeaksHeld: Person, "Bring the Machines back, or delete in the cloud's console what the message names: `kubectl describe providerconfig` shows it.", since "0.2.0";
+        /// Machines need it: it stays until the last of them is gone, and so do the Secret that it names and the operator's right to read it.
+        NeededByMachines: Fine, "", since "0.2.0";
+        /// No Machine needs it: it can be deleted, and so can the Secret that it names.
+        NeededByNobody: Fine, "", since "0.2.0";
     }
     "Of a Host" {
         /// The machine has not been looked at yet.

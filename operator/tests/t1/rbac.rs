@@ -46,7 +46,7 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 24] = [
+const UNSEEN: [(Where, &str, &str, &str); 25] = [
     (
         Where::Cluster,
         "patch",
@@ -164,6 +164,12 @@ const UNSEEN: [(Where, &str, &str, &str); 24] = [
         "patch",
         "covey.dev/providerconfigs/status",
         "written where a cloud was asked: hetzner.rs",
+    ),
+    (
+        Where::Cluster,
+        "patch",
+        "covey.dev/providerconfigs",
+        "its finalizer, written where a Machine needs it: hetzner.rs",
     ),
     (
         Where::Cluster,

@@ -12,12 +12,15 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use providers::{Checked, Error, FaultKind, Refused};
 
+use super::keeping::plan::InUse;
 use crate::clouds::Swept;
 
 /// How soon one that is Ready is looked at again: what ends meanwhile Machines tell, what leaks costs until then.
 const READY: Duration = Duration::from_mins(10);
 /// How soon one that a person has to mend is: a change of its Secret or its spec wakes it before.
 const REFUSED: Duration = Duration::from_mins(5);
+/// How soon one is that goes, and that Machines hold: the last of them wakes it before.
+pub const GOING: Duration = Duration::from_mins(5);
 /// How soon one of which nobody knows is.
 const UNKNOWN: Duration = Duration::from_secs(30);
 
@@ -28,6 +31,8 @@ pub struct Observed<'a> {
     pub checked: &'a Result<Checked, Error>,
     /// What nobody has any more; none where nobody looked, or it is not known.
     pub swept: Option<&'a Swept>,
+    /// Who needs it.
+    pub in_use: &'a InUse,
 }
 
 /// What is to be done.
@@ -79,6 +84,12 @@ pub fn plan(config: &ProviderConfig, observed: &Observed<'_>, now: Timestamp) ->
         set_condition(list, type_, value, reason, message, generation, Time(now));
     };
     set(ConditionType::Ready, value, reason, &message);
+    let InUse {
+        value,
+        reason,
+        message,
+    } = observed.in_use;
+    set(ConditionType::InUse, *value, *reason, message);
     if let Some(swept) = observed.swept {
         let (value, reason, message) = leaks(swept);
         set(ConditionType::Leaks, value, reason, &message);
@@ -88,6 +99,23 @@ pub fn plan(config: &ProviderConfig, observed: &Observed<'_>, now: Timestamp) ->
         event,
         again,
     }
+}
+
+/// The status of one that is being deleted: what was said of the cloud stays as it was.
+#[must_use]
+pub fn going(config: &ProviderConfig, in_use: &InUse, now: Timestamp) -> ProviderConfigStatus {
+    let mut status = config.status.clone().unwrap_or_default();
+    let generation = config.metadata.generation;
+    status.observed_generation = generation;
+    let InUse {
+        value,
+        reason,
+        message,
+    } = in_use;
+    let list = &mut status.conditions;
+    let (type_, now) = (ConditionType::InUse, Time(now));
+    set_condition(list, type_, *value, *reason, message, generation, now);
+    status
 }
 
 fn ready(checked: &Result<Checked, Error>) -> (ConditionStatus, Reason, String, Duration) {
@@ -195,6 +223,7 @@ mod tests {
         let observed = Observed {
             checked,
             swept: None,
+            in_use: &InUse::nobody(),
         };
         plan(config, &observed, now())
     }
@@ -261,6 +290,23 @@ mod tests {
     }
 
     #[test]
+    fn deletion_says_who_holds_it_and_keeps_what_was_said_of_the_cloud() {
+        let before = planned(&config(&json!({})), &of("ssh-key-1")).status;
+        assert_eq!(said(&before, "InUse").1, "NeededByNobody");
+        let in_use = InUse {
+            value: ConditionStatus::True,
+            reason: Reason::Deleting,
+            message: "waits for a".to_owned(),
+        };
+        let status = going(&config(&json!(before)), &in_use, now());
+        assert_eq!(said(&status, "InUse").2, "waits for a");
+        assert_eq!(said(&status, "Ready"), said(&before, "Ready"));
+        assert_eq!(status.account.as_deref(), Some("ssh-key-1"));
+        let again = going(&config(&json!(status)), &in_use, now());
+        assert_eq!(again, status, "nothing is written again");
+    }
+
+    #[test]
     fn leaks_are_told_and_stay_said_while_nobody_knows() {
         let checked = of("ssh-key-1");
         let swept = Swept {
@@ -271,6 +317,7 @@ mod tests {
         let observed = Observed {
             checked: &checked,
             swept: Some(&swept),
+            in_use: &InUse::nobody(),
         };
         let held = plan(&config(&json!({})), &observed, now());
         let (value, reason, message) = said(&held.status, "Leaks");
