@@ -79,6 +79,8 @@ pub enum ConditionType {
     Leaks,
     /// Of a ProviderConfig: Machines need it, so it stays, and so do its credentials.
     InUse,
+    /// Of a ProviderConfig: what Machines take is within its limits, and none waits for more.
+    Budget,
     /// Of a Restore: the backup has what was asked for.
     Possible,
     /// Of a Restore: the tenant cluster serves what it was then.
@@ -127,6 +129,7 @@ impl ConditionType {
             Self::Usable => "Usable",
             Self::Leaks => "Leaks",
             Self::InUse => "InUse",
+            Self::Budget => "Budget",
             Self::Possible => "Possible",
             Self::Restored => "Restored",
             Self::Orphans => "Orphans",

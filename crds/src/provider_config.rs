@@ -48,6 +48,38 @@ pub struct ProviderConfigSpec {
     /// Example: `{"tokenSecretName": "hetzner", "location": "fsn1", "sshKeys": ["covey"]}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hetzner: Option<HetznerProject>,
+
+    /// How much Machines may take by this ProviderConfig. What is there already is never deleted because of it.
+    /// Default: none, as much as the account may have. Example: `{"machines": 20, "hourly": "0.50"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<CloudLimits>,
+
+    /// Prices of an hour by size, at most 64, in the currency of the account, which count instead of what the cloud says.
+    /// Default: none, what the cloud says. Example: `{"cx32": "0.0113"}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "minLength": 1, "maxLength": 16, "pattern": "^[0-9]{1,8}(\\.[0-9]{1,6})?$"}))]
+    pub prices: BTreeMap<String, String>,
+}
+
+/// How much Machines may take by a ProviderConfig, all its node pools together.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CloudLimits {
+    /// How many there may be, 0 to 100000, those that are being deleted included. Default: none, as many as the account
+    /// may have. Example: 20.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub machines: Option<i32>,
+
+    /// What their sizes may cost in an hour, in the currency of the account and without tax; addresses, volumes and
+    /// traffic do not count. A size of which nobody knows the price is not made then. Default: none, no bound.
+    /// Example: `0.50`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 16),
+        regex(pattern = r"^[0-9]{1,8}(\.[0-9]{1,6})?$")
+    )]
+    pub hourly: Option<String>,
 }
 
 /// A project of the Hetzner Cloud.
@@ -125,6 +157,7 @@ pub struct ProviderConfigStatus {
 
     /// `Ready`: the credentials let the operator in, and what the spec names is there. `Leaks`: something of a Machine
     /// that is gone is there still. `InUse`: Machines need it, so it stays, and so does the Secret that it names.
+    /// `Budget`: what they take is within the limits, and no Machine waits for more; absent without limits.
     /// Example: `[{"type": "Ready", "status": "False", "reason": "CredentialsRefused", "message": "…"}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -3,7 +3,7 @@
 //! Invariant: which clouds this program has is decided when it is built (a feature of the crate for each); of one that
 //! it does not have it says so, and nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "hetzner")]
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ use api::ProviderConfig;
 #[cfg(feature = "hetzner")]
 use api::node_pool::ProviderKind;
 use kube::Client;
+#[cfg(feature = "hetzner")]
+use kube::ResourceExt as _;
 #[cfg(feature = "hetzner")]
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::Store;
@@ -124,6 +126,28 @@ impl Clouds {
             #[cfg(not(feature = "hetzner"))]
             Some(_) => machines.await.map(|_| Swept::default()),
             None => Ok(Swept::default()),
+        }
+    }
+
+    /// Prices of an hour by size, in the currency of the account, as far as they are known.
+    #[must_use]
+    pub fn prices(
+        &self,
+        config: &ProviderConfig,
+        sizes: &BTreeSet<String>,
+    ) -> BTreeMap<String, f64> {
+        match &config.spec.hetzner {
+            #[cfg(feature = "hetzner")]
+            Some(_) => {
+                let namespace = config.namespace().unwrap_or_default();
+                self.hetzner.prices(&namespace, &config.name_any(), sizes)
+            }
+            #[cfg(not(feature = "hetzner"))]
+            Some(_) => {
+                let _ = sizes;
+                BTreeMap::new()
+            }
+            None => BTreeMap::new(),
         }
     }
 

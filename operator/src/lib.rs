@@ -37,6 +37,7 @@ pub mod admission;
 pub mod args;
 pub mod backups;
 pub mod capacity;
+pub mod cloud_limits;
 pub mod clouds;
 pub mod configuration;
 pub mod context;

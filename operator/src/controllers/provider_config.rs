@@ -82,8 +82,10 @@ async fn step(ctx: &Context, config: &ProviderConfig) -> Result<Option<Duration>
         Ok(checked) if plan::may_sweep(config, checked) => sweep(ctx, config).await?,
         _ => None,
     };
+    let budget = ctx.cloud_limits.budget(&ctx.stores, &ctx.clouds, config);
     let observed = Observed {
         checked: &checked,
+        budget: budget.as_ref(),
         swept: swept.as_ref(),
         in_use: &kept.in_use,
     };

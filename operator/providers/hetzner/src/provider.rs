@@ -93,6 +93,26 @@ impl Hetzner {
         self.projects.heard(&open, swept)
     }
 
+    /// Prices of an hour by size, in the currency of the account, as far as they were read: of a size that is not told
+    /// nobody knows it.
+    #[must_use]
+    pub fn prices(
+        &self,
+        namespace: &str,
+        name: &str,
+        sizes: &BTreeSet<String>,
+    ) -> BTreeMap<String, f64> {
+        let Some(cloud) = self.projects.kept(namespace, name) else {
+            return BTreeMap::new();
+        };
+        // One by one: that of the others is known where one is none.
+        let price = |size: &String| {
+            let known = cloud.known_sizes(std::slice::from_ref(size)).ok()??;
+            Some((size.clone(), known.first()?.offering.price?))
+        };
+        sizes.iter().filter_map(price).collect()
+    }
+
     /// Lets go of the client, and the token, of a ProviderConfig that is gone.
     pub fn forget(&self, namespace: &str, name: &str) {
         self.projects.forget(namespace, name);

@@ -6,13 +6,15 @@
 use std::time::Duration;
 
 use api::{
-    ConditionStatus, ConditionType, ProviderConfig, ProviderConfigStatus, Reason, set_condition,
+    ConditionStatus, ConditionType, ProviderConfig, ProviderConfigStatus, Reason, remove_condition,
+    set_condition,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use providers::{Checked, Error, FaultKind, Refused};
 
 use super::keeping::plan::InUse;
+use crate::cloud_limits::plan::Budget;
 use crate::clouds::Swept;
 
 /// How soon one that is Ready is looked at again: what ends meanwhile Machines tell, what leaks costs until then.
@@ -33,6 +35,8 @@ pub struct Observed<'a> {
     pub swept: Option<&'a Swept>,
     /// Who needs it.
     pub in_use: &'a InUse,
+    /// What is said of its limits; none where it has none.
+    pub budget: Option<&'a Budget>,
 }
 
 /// What is to be done.
@@ -79,6 +83,9 @@ pub fn plan(config: &ProviderConfig, observed: &Observed<'_>, now: Timestamp) ->
         _ => message,
     };
     status.observed_generation = generation;
+    if observed.budget.is_none() {
+        remove_condition(&mut status.conditions, ConditionType::Budget);
+    }
     let mut set = |type_, value: ConditionStatus, reason: Reason, message: &str| {
         let list = &mut status.conditions;
         set_condition(list, type_, value, reason, message, generation, Time(now));
@@ -90,6 +97,14 @@ pub fn plan(config: &ProviderConfig, observed: &Observed<'_>, now: Timestamp) ->
         message,
     } = observed.in_use;
     set(ConditionType::InUse, *value, *reason, message);
+    if let Some(budget) = observed.budget {
+        let Budget {
+            value,
+            reason,
+            message,
+        } = budget;
+        set(ConditionType::Budget, *value, *reason, message);
+    }
     if let Some(swept) = observed.swept {
         let (value, reason, message) = leaks(swept);
         set(ConditionType::Leaks, value, reason, &message);
@@ -224,6 +239,7 @@ mod tests {
             checked,
             swept: None,
             in_use: &InUse::nobody(),
+            budget: None,
         };
         plan(config, &observed, now())
     }
@@ -307,6 +323,34 @@ mod tests {
     }
 
     #[test]
+    fn budget_is_said_while_there_is_one() {
+        let checked = of("ssh-key-1");
+        let (in_use, budget) = (
+            InUse::nobody(),
+            Budget {
+                value: ConditionStatus::False,
+                reason: Reason::LimitReached,
+                message: "there are 3".to_owned(),
+            },
+        );
+        let observed = Observed {
+            checked: &checked,
+            swept: None,
+            in_use: &in_use,
+            budget: Some(&budget),
+        };
+        let full = plan(&config(&json!({})), &observed, now()).status;
+        assert_eq!(said(&full, "Budget").1, "LimitReached");
+        assert_eq!(
+            said(&full, "Ready").0,
+            "True",
+            "what is there is looked after"
+        );
+        let without = planned(&config(&json!(full)), &checked).status;
+        assert!(without.conditions.iter().all(|c| c.type_ != "Budget"));
+    }
+
+    #[test]
     fn leaks_are_told_and_stay_said_while_nobody_knows() {
         let checked = of("ssh-key-1");
         let swept = Swept {
@@ -318,6 +362,7 @@ mod tests {
             checked: &checked,
             swept: Some(&swept),
             in_use: &InUse::nobody(),
+            budget: None,
         };
         let held = plan(&config(&json!({})), &observed, now());
         let (value, reason, message) = said(&held.status, "Leaks");
