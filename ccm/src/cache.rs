@@ -138,6 +138,11 @@ impl Cache {
         self.lock().are_news(uid, complaints)
     }
 
+    /// Complaints about this Service could not be published: they are news the next time.
+    pub fn was_not_told(&self, uid: &str) {
+        self.lock().was_not_told(uid);
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -87,7 +87,7 @@ pub enum ConditionType {
     Restored,
     /// Of a Restore: there are load balancers that the tenant cluster of then does not know.
     Orphans,
-    /// Of a Restore: there are volumes that the tenant cluster of then does not know.
+    /// Of a Restore: there are volumes or snapshots that the tenant cluster of then does not know.
     OrphanedVolumes,
 }
 

@@ -25,6 +25,8 @@ const NO_REST_SAID: &str =
     "rest is the name of the wave of those that no other takes: choose another name";
 const ANYBODY: &str = "!has(self.size) || (self.size != 0 && self.size != '0%')";
 const ANYBODY_SAID: &str = "a wave of nobody holds nothing back: set size to 1 or more, or to 1% or more, or remove the wave";
+const ROOM: &str = "!has(self.waves) || self.waves.all(wave, !has(wave.maxFailures) || wave.maxFailures < (has(self.maxConcurrent) ? self.maxConcurrent : 2))";
+const ROOM_SAID: &str = "a tenant cluster that failed keeps its place until it is mended: set maxFailures of each wave to less than maxConcurrent";
 const AT_MOST_A_WEEK: &str = "duration(self) <= duration('168h')";
 const SOAK: &str = "soak is how long a wave is looked at before the next one begins: at most 168h, 0s for not at all";
 const DEADLINE_RANGE: &str =
@@ -79,7 +81,8 @@ const TWO_SAID: &str =
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new(NAMES).message(NAMES_DIFFER).field_path(".waves"),
-    validation = Rule::new(NO_REST).message(NO_REST_SAID).field_path(".waves")
+    validation = Rule::new(NO_REST).message(NO_REST_SAID).field_path(".waves"),
+    validation = Rule::new(ROOM).message(ROOM_SAID).field_path(".waves")
 )]
 pub struct FleetPolicySpec {
     /// Waves in their order, at most 16. A tenant cluster is of the first one that takes it; those that none takes are the
@@ -165,6 +168,12 @@ pub struct Wave {
     #[serde(default = "default_wave_soak")]
     #[x_kube(validation = Rule::new(AT_MOST_A_WEEK).message(SOAK))]
     pub soak: Duration,
+
+    /// How many of it may fail before nobody else begins, 0 to 999 and less than `maxConcurrent`: one that failed keeps its
+    /// place until it is mended. The wave is whole without them. Default: 0, the first failure halts. Example: 1.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0, max = 999))]
+    pub max_failures: i32,
 }
 
 fn default_wave_soak() -> Duration {
@@ -285,4 +294,12 @@ pub struct Halted {
 )]
 fn is_false(value: &bool) -> bool {
     !*value
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands fields over by reference"
+)]
+fn is_zero(value: &i32) -> bool {
+    *value == 0
 }

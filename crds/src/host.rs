@@ -75,7 +75,8 @@ pub struct HostSpec {
 
     /// IP address by which the tenant cluster knows the node: its InternalIP, and the only one in its serving
     /// certificate. The machine itself has to have it, and no two nodes of a tenant cluster the same. A Machine that
-    /// has the Host keeps the one that it was given. Default: `address`; required where that is a name.
+    /// has the Host keeps the one that it was given. In a tenant cluster with the addon `overlay` a Machine's address
+    /// there is used instead, but for a node that is taken over. Default: `address`; required where that is a name.
     /// Example: `10.0.0.10`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]

@@ -31,8 +31,14 @@ pub const ANNOTATION_MADE_FOR_NAMESPACE: &str = "covey.dev/service-namespace";
 pub const COMPONENT_VOLUME: &str = "volume";
 /// What names of such claims begin with; the identifier of a volume (`spec.csi.volumeHandle`) is the name of its claim.
 pub const VOLUME_PREFIX: &str = "vol-";
-/// Annotation on such a claim: the name under which the tenant cluster asked for it. The stock provisioner asks for
-/// `pvc-` and the UID of the tenant's claim, and calls the PersistentVolume so.
+/// Value of [`LABEL_COMPONENT`] on the VolumeSnapshot in a tenant namespace that a snapshot of the tenant cluster is.
+pub const COMPONENT_SNAPSHOT: &str = "snapshot";
+/// What names of such VolumeSnapshots begin with; the identifier of a snapshot (`status.snapshotHandle`) is the name of
+/// its VolumeSnapshot.
+pub const SNAPSHOT_PREFIX: &str = "snap-";
+/// Annotation on such a claim or VolumeSnapshot: the name under which the tenant cluster asked for it. The stock
+/// provisioner asks for `pvc-` and the UID of the tenant's claim, and calls the PersistentVolume so; the stock snapshotter
+/// for `snapshot-` and the UID of the tenant's VolumeSnapshot.
 pub const ANNOTATION_VOLUME_NAME: &str = "covey.dev/volume-name";
 /// Annotation on such a claim, for people: namespace and name of the tenant's claim.
 pub const ANNOTATION_TENANT_CLAIM: &str = "covey.dev/tenant-claim";
@@ -41,6 +47,9 @@ pub const ANNOTATION_ATTACH_TO: &str = "covey.dev/attach-to";
 /// Annotation on such a claim: the machines that may have the volume, separated by commas. It is written before the first
 /// of them can, and a machine leaves it when it has been seen without.
 pub const ANNOTATION_ATTACHED_TO: &str = "covey.dev/attached-to";
+/// Annotation on DaemonSets of addons inside the tenant cluster: for how many nodes one was changed, so that Kubernetes counts
+/// those that it has to run on anew.
+pub const ANNOTATION_NODES_COUNTED: &str = "covey.dev/nodes-counted";
 /// Annotation on Services of type LoadBalancer inside a copy of another tenant cluster (`spec.etcd.copyOf`), which has them
 /// as they were there: no load balancer is made for one while it has this. Who wants one takes it off.
 pub const ANNOTATION_COPIED: &str = "covey.dev/copied";

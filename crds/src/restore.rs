@@ -119,10 +119,10 @@ pub struct RestoreSpec {
     #[serde(default)]
     pub confirmed: bool,
 
-    /// What becomes of load balancers and volumes that the tenant cluster of then does not know any more, once this is
-    /// confirmed. Until then all of them are kept, with their addresses and data, and so they are where this is deleted. A
-    /// volume that is attached to a machine is kept, whatever this says. Can change until it is `Keep` or `Delete` and
-    /// `confirmed`. Default: `Report`. Example: `Delete`.
+    /// What becomes of load balancers, volumes and snapshots that the tenant cluster of then does not know any more, once
+    /// this is confirmed. Until then all of them are kept, with their addresses and data, and so they are where this is
+    /// deleted. A volume that is attached to a machine is kept, whatever this says, and so is a snapshot that a volume is
+    /// being made of. Can change until it is `Keep` or `Delete` and `confirmed`. Default: `Report`. Example: `Delete`.
     #[serde(default)]
     pub orphans: Orphans,
 }
@@ -144,13 +144,15 @@ pub enum Orphans {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Orphan {
-    /// Its kind: `Service` of a load balancer, `PersistentVolumeClaim` of a volume. Example: `Service`.
+    /// Its kind: `Service` of a load balancer, `PersistentVolumeClaim` of a volume, `VolumeSnapshot` of a snapshot.
+    /// Example: `Service`.
     #[schemars(length(max = 63))]
     pub kind: String,
     /// Its name in the tenant namespace. Example: `lb-0a1b2c3d4e5f60718293a4b5c6d7e8f9`.
     #[schemars(length(max = 253))]
     pub name: String,
-    /// What it was made for in the tenant cluster, as namespace and name. Example: `default/web`.
+    /// What it was made for in the tenant cluster, as namespace and name; of a snapshot that of its volume, where that is
+    /// still there. Example: `default/web`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 320))]
     pub made_for: Option<String>,
@@ -160,20 +162,32 @@ pub struct Orphan {
     pub addresses: Vec<String>,
 }
 
-/// A PersistentVolume of the tenant cluster that has no volume behind it.
+/// A PersistentVolume of the tenant cluster that has no volume behind it, or a VolumeSnapshotContent without a snapshot.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Missing {
+    /// Its kind: `PersistentVolume` or `VolumeSnapshotContent`. Default: `PersistentVolume`.
+    /// Example: `VolumeSnapshotContent`.
+    #[serde(default = "persistent_volume")]
+    #[schemars(length(max = 63))]
+    pub kind: String,
     /// Its name in the tenant cluster. Example: `pvc-0a1b2c3d-0000-4000-8000-000000000000`.
     #[schemars(length(max = 253))]
     pub name: String,
-    /// The claim of the tenant cluster that has it, as namespace and name. Example: `default/data`.
+    /// The claim of the tenant cluster that has it, as namespace and name; of a VolumeSnapshotContent the VolumeSnapshot.
+    /// Example: `default/data`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 320))]
     pub claim: Option<String>,
-    /// The volume that it names (`spec.csi.volumeHandle`). Example: `vol-pvc-0a1b2c3d-0000-4000-8000-000000000000`.
+    /// The volume that it names (`spec.csi.volumeHandle`), or the snapshot (`status.snapshotHandle`).
+    /// Example: `vol-pvc-0a1b2c3d-0000-4000-8000-000000000000`.
     #[schemars(length(max = 253))]
     pub volume: String,
+}
+
+/// Of one that was told before there were others.
+fn persistent_volume() -> String {
+    "PersistentVolume".to_owned()
 }
 
 /// Whose backup is read.
@@ -271,26 +285,26 @@ pub struct RestoreStatus {
     #[schemars(length(max = 64))]
     pub time: Option<String>,
 
-    /// Load balancers and volumes that are there and that the tenant cluster does not know, the first hundred.
+    /// Load balancers, volumes and snapshots that are there and that the tenant cluster does not know, the first hundred.
     /// Example: `[{"kind": "Service", "name": "lb-0a1b", "madeFor": "default/web", "addresses": ["192.0.2.7"]}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind", "name"]))]
     pub orphans: Vec<Orphan>,
 
-    /// PersistentVolumes of the tenant cluster of then that have no volume behind them, the first hundred by name.
-    /// Nothing is made in their place.
-    /// Example: `[{"name": "pvc-0a1b", "claim": "default/data", "volume": "vol-pvc-0a1b"}]`.
+    /// PersistentVolumes of the tenant cluster of then that have no volume behind them, and VolumeSnapshotContents without
+    /// a snapshot, the first hundred by kind and name. Nothing is made in their place.
+    /// Example: `[{"kind": "PersistentVolume", "name": "pvc-0a1b", "claim": "default/data", "volume": "vol-pvc-0a1b"}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind", "name"]))]
     pub missing: Vec<Missing>,
 
     /// `Possible`: the snapshot and all changes up to the moment were read again when it was asked, and were whole; if
     /// not, what is wrong, and the nearest moment before it that can be had. It is not looked at again: retention goes
     /// on. `Restored`, of one that is not dry: how far it is, or why it was given up. `Orphans`, once members run on what was
     /// built: whether the tenant cluster does not know load balancers that there are, and what becomes of them.
-    /// `OrphanedVolumes`, once it serves: the same of volumes.
+    /// `OrphanedVolumes`, once it serves: the same of volumes and snapshots.
     /// Example: `[{"type": "Possible", "status": "True", "reason": "RestorePossible", "message": ""}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

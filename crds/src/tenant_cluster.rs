@@ -14,6 +14,7 @@ mod audit;
 mod authentication;
 mod authorization;
 mod backup;
+mod encryption;
 mod etcd;
 mod hibernation;
 mod nodes;
@@ -37,6 +38,7 @@ pub use authorization::{Authorization, AuthorizationWebhook};
 pub use backup::{
     Backup, BackupStatus, OnVolumeLoss, RestoreProgress, RestoreTest, Retention, Salvaged,
 };
+pub use encryption::{Encryption, EncryptionStatus};
 pub use etcd::{Bootstrap, Etcd, EtcdEvents, Storage};
 pub use hibernation::{
     Hibernation, HibernationPhase, HibernationSchedule, HibernationStatus, HibernationWake,
@@ -45,7 +47,10 @@ pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;
 pub use pod_security::{PodSecurity, PodSecurityLevel};
 pub use resources::Resources;
-pub use rotation::{KeyTurn, Rotation, RotationPhase, RotationStatus, Turn};
+pub use rotation::{
+    ClientTurn, KeyTurn, KubeconfigTurn, NodesOfBefore, Rotation, RotationPhase, RotationStatus,
+    Turn,
+};
 pub use scheduling::{Scheduling, Spread};
 pub use service_accounts::ServiceAccounts;
 pub use status::{
@@ -101,6 +106,11 @@ pub struct TenantClusterSpec {
     /// is says `status.rotation`. Default: all stay as they are. Example: `{"usersCA": {"generation": 2}}`.
     #[serde(default, skip_serializing_if = "Rotation::is_default")]
     pub rotation: Rotation,
+
+    /// Which kinds of objects are encrypted in etcd, with the keys that `rotation.encryptionKeys` turns. Default: Secrets.
+    /// Example: `{"resources": ["secrets", "configmaps"]}`.
+    #[serde(default, skip_serializing_if = "Encryption::is_default")]
+    pub encryption: Encryption,
 
     /// Whether it sleeps: nothing of it runs, and its data, keys and addresses stay. Default: it is awake.
     /// Example: `{"enabled": true}`.

@@ -57,6 +57,21 @@ const OVERLAY_STAYS: &str = "cidr of an overlay that is on cannot change, becaus
                              spec.addons.overlay.enabled off, wait until the DaemonSet covey-overlay is gone, and switch \
                              it on with the other range";
 
+fn encrypted(kinds: &[&str]) -> Value {
+    tc(&json!({"encryption": {"resources": kinds}}))
+}
+
+const WILDCARD: &str = "encryption.resources has a wildcard: name each kind, because every object of it is written anew \
+                        when it is added or taken out";
+const EVENTS: &str = "encryption.resources has events: take them out, because they may be in an etcd of their own and \
+                      end within hours, so that nobody writes them anew";
+const KINDS: &str = "encryption.resources has a kind that cannot be encrypted: choose among secrets, configmaps, \
+                     controllerrevisions.apps, cronjobs.batch, daemonsets.apps, deployments.apps, jobs.batch, \
+                     leases.coordination.k8s.io, persistentvolumeclaims, pods, replicasets.apps, serviceaccounts and \
+                     statefulsets.apps, each with its API group";
+const NO_SECRETS: &str =
+    "encryption.resources lacks secrets: add it, because Secrets are always encrypted at rest";
+
 fn backup(value: &Value) -> Value {
     let mut backup = value.clone();
     backup["target"] = json!("main");
@@ -247,19 +262,36 @@ fn refused() -> Vec<Case> {
     ]
 }
 
+fn not_encrypted() -> Vec<Case> {
+    vec![
+        create(encrypted(&["secrets", "*.*"]), WILDCARD),
+        create(encrypted(&["secrets", "*.apps"]), WILDCARD),
+        create(encrypted(&["secrets", "events"]), EVENTS),
+        create(encrypted(&["secrets", "nodes"]), KINDS),
+        create(encrypted(&["secrets", "deployments"]), KINDS),
+        create(encrypted(&["secrets", "widgets.example.com"]), KINDS),
+        create(encrypted(&["configmaps"]), NO_SECRETS),
+        create(encrypted(&[]), NO_SECRETS),
+    ]
+}
+
 #[test]
 fn what_is_wrong_is_refused_with_one_sentence_and_every_rule_is_tested() {
-    check("TenantCluster", &refused());
+    let mut cases = refused();
+    cases.extend(not_encrypted());
+    check("TenantCluster", &cases);
 }
 
 #[test]
 fn what_is_right_is_let_through() {
     let none = tc(&json!({}));
     let node_port = endpoint(&json!({"type": "NodePort", "host": "192.0.2.1"}));
+    let all = encrypted(&["secrets", "configmaps", "leases.coordination.k8s.io"]);
     let cases = [
         (None, none.clone()),
         (None, named(&"n".repeat(46), &json!({}))),
         (None, node_port.clone()),
+        (None, all),
         (None, backup(&json!({}))),
         (
             None,

@@ -16,6 +16,7 @@ const NOBODY: &str = "a wave of nobody holds nothing back: set size to 1 or more
 const SOAK: &str = "soak is how long a wave is looked at before the next one begins: at most 168h, 0s for not at all";
 const DEADLINE: &str =
     "deadline is how long one tenant cluster may take: at least 10s and at most 24h";
+const ROOM: &str = "a tenant cluster that failed keeps its place until it is mended: set maxFailures of each wave to less than maxConcurrent";
 const SAME: &str =
     "opens and closes are the same moments: write two, as \"0 22 * * *\" and \"0 4 * * *\"";
 
@@ -41,6 +42,11 @@ fn a_policy_that_cannot_be_meant_is_refused_with_a_sentence() {
             create(one(json!({"name": "a", "size": 0})), NOBODY),
             create(one(json!({"name": "a", "size": "0%"})), NOBODY),
             create(one(json!({"name": "a", "soak": "169h"})), SOAK),
+            create(
+                policy(&json!({"waves": [{"name": "a", "maxFailures": 5}], "maxConcurrent": 5})),
+                ROOM,
+            ),
+            create(one(json!({"name": "a", "maxFailures": 2})), ROOM),
             create(policy(&json!({"deadline": "9s"})), DEADLINE),
             create(policy(&json!({"deadline": "25h"})), DEADLINE),
             create(
@@ -61,6 +67,7 @@ fn what_is_documented_is_let_in() {
             {"name": "tenth", "size": "10%"}, {"name": "five", "size": 5},
         ]}),
         json!({"windows": [{"opens": "0 22 * * 1-5", "closes": "0 4 * * *", "timeZone": "Europe/Berlin"}]}),
+        json!({"waves": [{"name": "a", "maxFailures": 4}], "maxConcurrent": 5}),
         json!({"maxConcurrent": 5, "deadline": "30m", "held": true, "retry": 1}),
     ] {
         assert_eq!(refusals(&schema, None, &policy(&spec)), [""; 0], "{spec}");

@@ -16,11 +16,11 @@ pub const SNAPSHOT_KIND: &str = "VolumeSnapshot";
 /// What names of claims begin with.
 pub const PREFIX: &str = api::names::VOLUME_PREFIX;
 /// What names of snapshots begin with.
-pub const SNAPSHOT_PREFIX: &str = "snap-";
+pub const SNAPSHOT_PREFIX: &str = api::names::SNAPSHOT_PREFIX;
 /// Value of `app.kubernetes.io/component` on claims of ours.
 pub const COMPONENT: &str = api::names::COMPONENT_VOLUME;
 /// Value of the same on snapshots of ours.
-pub const SNAPSHOT_COMPONENT: &str = "snapshot";
+pub const SNAPSHOT_COMPONENT: &str = api::names::COMPONENT_SNAPSHOT;
 /// Annotation on a snapshot: StorageClass of the volume that it is of.
 pub const ANNOTATION_STORAGE_CLASS: &str = "covey.dev/storage-class";
 /// Annotation on a claim or a snapshot: the name under which the tenant cluster asked for it.

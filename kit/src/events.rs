@@ -71,6 +71,17 @@ impl Notice {
     }
 }
 
+/// What became of an Event that was to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// It is there.
+    Written,
+    /// It was written within [`QUIET`], and is not written again.
+    Before,
+    /// The API did not take it. Nobody was told.
+    Failed,
+}
+
 /// Writes Events in the name of one controller. Clones share what was written.
 #[derive(Clone)]
 pub struct Publisher {
@@ -92,16 +103,19 @@ impl Publisher {
         }
     }
 
-    /// Writes `notice` about `regarding` (with uid), unless it was written within [`QUIET`]. Gives
-    /// whether it was written.
-    pub async fn publish(&self, regarding: &ObjectReference, notice: &Notice) -> bool {
+    /// Writes `notice` about `regarding` (with uid), unless it was written within [`QUIET`].
+    pub async fn publish(&self, regarding: &ObjectReference, notice: &Notice) -> Published {
         self.publish_once(regarding, notice, notice.message.clone())
             .await
     }
 
     /// The same, unless one with its reason was written within [`QUIET`], whatever its words: for what
     /// others can bring about with ever new words.
-    pub async fn publish_by_reason(&self, regarding: &ObjectReference, notice: &Notice) -> bool {
+    pub async fn publish_by_reason(
+        &self,
+        regarding: &ObjectReference,
+        notice: &Notice,
+    ) -> Published {
         self.publish_once(regarding, notice, String::new()).await
     }
 
@@ -110,14 +124,14 @@ impl Publisher {
         regarding: &ObjectReference,
         notice: &Notice,
         message: String,
-    ) -> bool {
+    ) -> Published {
         let key = Key {
             uid: regarding.uid.clone().unwrap_or_default(),
             reason: notice.reason,
             message,
         };
         if !self.recent(|recent| recent.claim(&key, Instant::now())) {
-            return false;
+            return Published::Before;
         }
         let written = self.written(regarding, notice);
         // Events about objects without a namespace live in "default", as upstream's do.
@@ -126,7 +140,7 @@ impl Publisher {
         let params = PostParams::default();
         let failure =
             match tokio::time::timeout(REQUEST_TIMEOUT, api.create(&params, &written)).await {
-                Ok(Ok(_)) => return true,
+                Ok(Ok(_)) => return Published::Written,
                 Ok(Err(error)) => errors::chain(&error),
                 Err(_) => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
             };
@@ -134,7 +148,7 @@ impl Publisher {
         let name = regarding.name.as_deref().unwrap_or_default();
         tracing::warn!(object.name = name, event.reason = notice.reason, error = %failure,
             "could not publish Event {} about {name}", notice.reason);
-        false
+        Published::Failed
     }
 
     fn recent<T>(&self, with: impl FnOnce(&mut Recent) -> T) -> T {

@@ -8,12 +8,15 @@
 //! holder's renew time with the local clock, which lets a clock that runs ahead take the Lease
 //! from a living leader.
 
+mod claim;
 mod client;
 mod config;
 mod gate;
 pub mod plan;
+mod seats;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kit_client::errors;
@@ -23,8 +26,9 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 
+pub use self::claim::Claim;
 use self::client::LeaseClient;
-pub use self::config::LeaseConfig;
+pub use self::config::{LeaseConfig, Notes};
 pub use self::plan::Timing;
 use self::plan::{Elector, Step};
 
@@ -72,12 +76,14 @@ impl Leadership {
             .is_some_and(|until| Instant::now() < until)
     }
 
-    /// The fence: call it right before each write.
+    /// The fence: call it right before each write. It is closed, too, for what runs in the scope of a [`Claim`] that was
+    /// revoked.
     ///
     /// # Errors
     /// [`NotLeader`], when the write must not happen.
     pub fn ensure(&self) -> Result<(), NotLeader> {
-        self.is_leader().then_some(()).ok_or(NotLeader)
+        let may = self.is_leader() && !Claim::is_current_revoked();
+        may.then_some(()).ok_or(NotLeader)
     }
 
     /// Waits until [`Leadership::is_leader`] differs from what it is now; gives the new value.
@@ -150,7 +156,8 @@ impl Candidate {
             elector: Elector::new(config.identity.clone(), config.timing),
             lease: LeaseClient::new(client, &config),
             config,
-            until: self.until,
+            until: Arc::new(self.until),
+            forfeits: false,
         };
         Election {
             release: Some(release),
@@ -195,7 +202,9 @@ struct Campaign {
     elector: Elector,
     lease: LeaseClient,
     config: LeaseConfig,
-    until: watch::Sender<Option<Instant>>,
+    until: Arc<watch::Sender<Option<Instant>>>,
+    /// Whether a leadership that lapsed is over for good, whatever is written later.
+    forfeits: bool,
 }
 
 impl Campaign {
@@ -245,6 +254,12 @@ impl Campaign {
                 self.elector.observe(Instant::now(), record)
             }
         };
+        let is_renewal = matches!(step, Step::Renew { .. });
+        if self.forfeits && !is_renewal && self.until.borrow().is_some() {
+            // Somebody deleted or took the Lease of a leader.
+            self.elector.forget();
+            return Ok(());
+        }
         let sent = Instant::now();
         let record = match step {
             Step::Create => self.lease.create().await?,
@@ -266,6 +281,11 @@ impl Campaign {
             }
             Step::Wait => return Ok(()),
         };
+        let former = *self.until.borrow();
+        if self.forfeits && former.is_some_and(|until| until <= Instant::now()) {
+            self.elector.forget();
+            return Ok(());
+        }
         self.elector.wrote(sent, record);
         Ok(())
     }

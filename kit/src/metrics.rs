@@ -4,6 +4,7 @@
 //! the name of an object, which would make a series per object.
 
 mod process;
+mod shares;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -20,6 +21,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
 pub use self::process::{ProcessMetrics, Usage, usage, usage_in};
+pub use self::shares::ShareMetrics;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByController {

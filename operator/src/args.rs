@@ -74,6 +74,9 @@ pub struct RunArgs {
     /// Name of this process in the Lease.
     #[arg(long, env = "POD_NAME", default_value = "operator")]
     pub identity: String,
+    /// How many replicas work at a time, each for its share of the users' namespaces. 1: one leads, others wait.
+    #[arg(long, env = "COVEY_SHARDS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
+    pub shards: u16,
     /// Reconciles at the same time.
     #[arg(long, env = "COVEY_CONCURRENCY", default_value_t = 16)]
     pub concurrency: u16,

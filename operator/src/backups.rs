@@ -53,6 +53,7 @@ const MOST_TESTS: usize = 2;
 #[derive(Debug, Default)]
 pub struct Backups {
     said: Mutex<HashMap<String, Said>>,
+    saved: Mutex<HashMap<String, BTreeSet<u32>>>,
     tested: Mutex<BTreeSet<String>>,
 }
 
@@ -74,6 +75,24 @@ impl Backups {
     pub fn of(&self, uid: &str) -> Option<Said> {
         let known = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(uid).cloned()
+    }
+
+    /// Says which generations of encryption keys the target has for certain; none where that is not known. True where it is
+    /// something else than before.
+    pub fn publish_saved(&self, uid: &str, keys: Option<BTreeSet<u32>>) -> bool {
+        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match keys.clone() {
+            Some(keys) => saved.insert(uid.to_owned(), keys),
+            None => saved.remove(uid),
+        };
+        before != keys
+    }
+
+    /// Generations of encryption keys that the target has for certain; none where that is not known.
+    #[must_use]
+    pub fn saved(&self, uid: &str) -> Option<BTreeSet<u32>> {
+        let saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        saved.get(uid).cloned()
     }
 
     /// Whether a restore of this one may be tested now; if so, it counts until [`Self::end_test`].
@@ -103,6 +122,7 @@ impl Backups {
     /// Forgets one that is gone.
     pub fn forget(&self, uid: &str) {
         self.end_test(uid);
+        self.publish_saved(uid, None);
         let mut known = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         known.remove(uid);
     }
@@ -111,6 +131,19 @@ impl Backups {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn saved_keys_are_news_once_and_forgotten_with_what_is_not_known() {
+        let backups = Backups::default();
+        let keys = || Some(BTreeSet::from([1, 2]));
+        assert!(!backups.publish_saved("a", None));
+        assert!(backups.publish_saved("a", keys()) && !backups.publish_saved("a", keys()));
+        assert_eq!((backups.saved("a"), backups.saved("b")), (keys(), None));
+        assert!(backups.publish_saved("a", None));
+        backups.publish_saved("a", keys());
+        backups.forget("a");
+        assert_eq!(backups.saved("a"), None);
+    }
 
     #[test]
     fn few_restores_are_tested_at_a_time_and_one_that_ends_makes_room() {

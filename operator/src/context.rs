@@ -3,12 +3,15 @@
 //! Invariant: nothing in here decides anything about one tenant cluster, nothing in here has to
 //! survive a restart, and nothing that is held here imports this.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::machine_addresses::{PublishedAddresses, RemoteMachine};
 use api::tenant_cluster::NetworkStatus;
 use api::{ConditionStatus, ConditionType, Machine, NodePool, Reason, TenantCluster, TenantQuota};
+use ipnet::IpNet;
 use jiff::Timestamp;
 use kit::lease::Leadership;
 use kube::runtime::reflector::ObjectRef;
@@ -34,12 +37,13 @@ use crate::fleet::tenant::Tenant;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::KubeVirtRelease;
 use crate::orphans::Orphans;
-use crate::overlay::allotments::{Allotment, Allotments};
+use crate::overlay::allotments::{Allotment, Allotments, known_address};
 use crate::overlay::members::{self, Overlay};
 use crate::publications::Publications;
 use crate::reserved_ranges::ReservedRanges;
 use crate::rewrites::Rewrites;
-use crate::rollouts::queue::RolloutQueue;
+use crate::rollouts::queue::{Gate, RolloutQueue};
+use crate::shards::Shards;
 use crate::state::ControllerState;
 use crate::stores::Stores;
 use crate::tenant_session::api_probes::ApiProbes;
@@ -67,6 +71,8 @@ pub struct Context {
     pub kubevirt_release: Arc<KubeVirtRelease>,
     /// Fence of every write.
     pub leadership: Leadership,
+    /// Which part of the work is this replica's.
+    pub shards: Shards,
     /// All objects of our kinds, as last seen.
     pub stores: Stores,
     /// Asks for another reconcile.
@@ -115,6 +121,8 @@ pub struct Context {
     pub throttle: Throttle,
     /// Starts and rollouts under way and waiting.
     pub rollout_queue: RolloutQueue,
+    /// Who of the fleet may begin, as it was decided last.
+    pub fleet_gate: FleetGate,
     /// Hash of the templates that tenant clusters are made from now.
     pub templates: String,
     /// Ranges decided in this process: the store may not show them yet.
@@ -166,6 +174,28 @@ pub struct Context {
     pub capacity: Arc<Capacity>,
 }
 
+/// Who of the fleet may begin, as it was decided last.
+#[derive(Debug, Default)]
+pub struct FleetGate {
+    /// Counts what changed since the beginning.
+    changes: AtomicU64,
+    decided: Mutex<Option<Decided>>,
+}
+
+#[derive(Clone, Debug)]
+struct Decided {
+    changes: u64,
+    running: BTreeSet<String>,
+    again: Option<Timestamp>,
+    gate: Gate,
+}
+
+impl FleetGate {
+    fn lock(&self) -> MutexGuard<'_, Option<Decided>> {
+        self.decided.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Context {
     /// What one reconcile may take of one tenant.
     #[must_use]
@@ -187,16 +217,27 @@ impl Context {
         let mut reservations = reservations.lock().unwrap_or_else(PoisonError::into_inner);
         let clusters = self.stores.clusters.state();
         let settings = self.reserved_ranges.settings();
-        reservations.decide(cluster, &clusters, &settings.network, fresh)
+        // Others that decide at the same moment take other ranges.
+        let is_ours = |range: &IpNet| self.shards.owns(&range.to_string());
+        let network = &settings.network;
+        reservations.decide_ours(cluster, &clusters, network, fresh, &is_ours)
     }
 
     /// What a Machine may have in the overlay of its tenant cluster, decided by one reconcile at a time, so that
     /// no two get the same address; none where there is no overlay.
     pub fn decide_overlay(&self, cluster: &TenantCluster, machine: &Machine) -> Option<Allotment> {
         let range = overlay::range(&cluster.spec.addons)?;
+        let is_given = machine
+            .status
+            .as_ref()
+            .is_some_and(|status| status.overlay.is_some());
+        let known = match is_given || machine.spec.provider.static_.is_none() {
+            true => None,
+            false => known_address(machine, &self.stores.hosts.state()),
+        };
         let all = &self.allotments;
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(all.decide(machine, &self.stores.machines.state(), &range))
+        Some(all.decide(machine, &self.stores.machines.state(), &range, known))
     }
 
     /// The overlay of a tenant cluster; none where it has none.
@@ -234,6 +275,7 @@ impl Context {
             return Vec::new();
         }
         let all = self.stores.claims(&quotas, &self.settings);
+        self.forget_grants_of_others(&mut grants, &all);
         let answer = grants.ask(claim, &all, &quotas);
         drop(grants);
         if answer.changed {
@@ -248,7 +290,18 @@ impl Context {
         let all = self
             .stores
             .claims(std::slice::from_ref(quota), &self.settings);
-        self.grants().used(quota, &all)
+        let mut grants = self.grants();
+        self.forget_grants_of_others(&mut grants, &all);
+        grants.used(quota, &all)
+    }
+
+    /// What another replica grants is read from statuses each time.
+    fn forget_grants_of_others(&self, grants: &mut Grants, all: &[Claim]) {
+        if self.shards.is_shared() {
+            for claim in all.iter().filter(|c| !self.shards.owns(&c.namespace)) {
+                grants.forget(&claim.uid);
+            }
+        }
     }
 
     /// Triggers whom a quota refused, where there may be room now.
@@ -292,7 +345,8 @@ impl Context {
         self.trigger_quotas(namespace);
     }
 
-    fn trigger_quotas(&self, namespace: &str) {
+    /// Triggers the quotas that bound a user's namespace.
+    pub fn trigger_quotas(&self, namespace: &str) {
         for quota in self.stores.quotas_of(namespace) {
             let _ = self.triggers.quotas.send(ObjectRef::from_obj(&*quota));
         }
@@ -302,19 +356,57 @@ impl Context {
         self.grants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// UIDs of the TenantClusters that are this replica's work.
+    #[must_use]
+    pub fn own_cluster_uids(&self) -> Vec<String> {
+        if !self.shards.is_shared() {
+            return self.stores.cluster_uids();
+        }
+        let all = self.stores.clusters.state().into_iter();
+        let own = all.filter(|c| self.shards.owns(&c.namespace().unwrap_or_default()));
+        own.filter_map(|c| c.metadata.uid.clone()).collect()
+    }
+
+    /// Something of TenantClusters or FleetPolicies changed: who of the fleet may begin is decided anew when next asked for.
+    pub fn fleet_changed(&self) {
+        self.fleet_gate.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Who of the fleet may begin now: decided once after each change, however many ask.
+    pub fn current_gate(&self, now: Timestamp) -> Gate {
+        let changes = self.fleet_gate.changes.load(Ordering::SeqCst);
+        let running = self.rollout_queue.fleet_running();
+        let decided = self.fleet_gate.lock().clone();
+        let decided = decided.filter(|decided| {
+            let is_of_now = decided.again.is_none_or(|again| now < again);
+            is_of_now && decided.changes == changes && decided.running == running
+        });
+        decided.map_or_else(|| self.renew_gate(now).gate, |decided| decided.gate)
+    }
+
     /// Decides anew who of the fleet may begin, and gives what is decided.
     pub fn renew_gate(&self, now: Timestamp) -> fleet::Plan {
+        // Before the stores are read: what changes meanwhile is decided anew.
+        let changes = self.fleet_gate.changes.load(Ordering::SeqCst);
+        let running = self.rollout_queue.fleet_running();
         let clusters = self.stores.clusters.state();
         let tenants: Vec<_> = clusters.iter().map(|cluster| Tenant::of(cluster)).collect();
         let policy = self.stores.policy();
         let plan = fleet::plan(&fleet::Observed {
             policy: policy.as_deref(),
             tenants: &tenants,
-            running: &self.rollout_queue.fleet_running(),
+            running: &running,
             templates: &self.templates,
+            is_shared: self.shards.is_shared(),
             now,
         });
         self.rollout_queue.gate(plan.gate.clone());
+        *self.fleet_gate.lock() = Some(Decided {
+            changes,
+            running,
+            again: plan.again,
+            gate: plan.gate.clone(),
+        });
         plan
     }
 

@@ -26,8 +26,9 @@ use api::{
     BackupTarget, ConditionType, FleetPolicy, Host, Machine, NodePool, ProviderConfig, Restore,
     Snapshot, TenantCluster, TenantQuota, names,
 };
+use futures::future::BoxFuture;
 use futures::stream::{BoxStream, select_all};
-use futures::{Stream, StreamExt};
+use futures::{FutureExt as _, Stream, StreamExt};
 use ipnet::IpNet;
 use jiff::Timestamp;
 use kit::shutdown::Shutdown;
@@ -45,6 +46,7 @@ use crate::kubevirt_release;
 use crate::orphans::TenantNamespace;
 use crate::request_rate::Urgency;
 use crate::reserved_ranges;
+use crate::shards::plan::INSTALLATION;
 use crate::state::{self, ControllerState};
 use crate::throttle::throttle;
 use crate::triggers::Triggered;
@@ -105,14 +107,8 @@ pub async fn run(
         backups,
         namespaces,
     } = triggered;
-    let clusters_now = context.stores.clusters.state();
-    let at_rest = clusters_now.iter().filter(|cluster| is_at_rest(cluster));
-    let at_rest = at_rest.map(|cluster| state::key_of(&**cluster));
-    context.throttle.begin_first_looks(at_rest);
-    // Before anybody asks for a turn.
-    context.renew_gate(Timestamp::now());
     // The receivers are in this very function.
-    context.triggers.all(&context.stores);
+    take_up(context, |namespace| context.shards.owns(namespace));
     let clusters = tenant_clusters(context, clusters, concurrency, shutdown);
     let pools = node_pools(context, pools, changed_pools, shutdown);
     let machines = all_machines(context, machines, shutdown);
@@ -129,6 +125,32 @@ pub async fn run(
         clusters, pools, machines, quotas, hosts, targets, backups, snapshots, restores, configs,
         policies, namespaces
     );
+}
+
+/// Takes up the work of the namespaces that `is_mine` says: all of it is triggered, and of tenant clusters at rest one after
+/// the other.
+pub fn take_up(context: &Context, is_mine: impl Fn(&str) -> bool) {
+    let clusters = context.stores.clusters.state();
+    let mut mine = Vec::new();
+    let mut others = Vec::new();
+    for cluster in &clusters {
+        match is_mine(&cluster.namespace().unwrap_or_default()) {
+            true => mine.push(cluster),
+            false => others.push(cluster.uid().unwrap_or_default()),
+        }
+    }
+    let at_rest = mine.iter().filter(|cluster| is_at_rest(cluster));
+    let at_rest = at_rest.map(|cluster| state::key_of(&***cluster));
+    context.throttle.begin_first_looks(at_rest);
+    if context.shards.is_shared() {
+        context.rollout_queue.share(context.shards.members());
+        if !mine.is_empty() {
+            context.rollout_queue.look_at_others_than(others);
+        }
+    }
+    // Before anybody asks for a turn.
+    context.renew_gate(Timestamp::now());
+    context.triggers.all(&context.stores, is_mine);
 }
 
 fn tenant_clusters(
@@ -158,13 +180,15 @@ fn tenant_clusters(
         .reconcile_on(due(context, streams, |context| &context.cluster_state))
         .graceful_shutdown_on(shutdown.triggered())
         .run(
-            |cluster, context: Arc<Context>| async move {
-                let key = state::key_of(&*cluster);
-                let (uid, urgency) = (cluster.uid().unwrap_or_default(), urgency(&cluster));
-                let work = tenant_cluster::reconcile(cluster, Arc::clone(&context));
-                let throttle = &context.throttle;
-                throttle.reconcile(&key, (&uid, urgency), work).await
-            },
+            owned(
+                |cluster: Arc<TenantCluster>, context: Arc<Context>| async move {
+                    let key = state::key_of(&*cluster);
+                    let (uid, urgency) = (cluster.uid().unwrap_or_default(), urgency(&cluster));
+                    let work = tenant_cluster::reconcile(cluster, Arc::clone(&context));
+                    let throttle = &context.throttle;
+                    throttle.reconcile(&key, (&uid, urgency), work).await
+                },
+            ),
             tenant_cluster::error_policy,
             Arc::clone(context),
         )
@@ -213,7 +237,7 @@ fn node_pools(
         .reconcile_on(due(context, streams, |context| &context.pool_state))
         .graceful_shutdown_on(shutdown.triggered())
         .run(
-            node_pool::reconcile,
+            owned(node_pool::reconcile),
             node_pool::error_policy,
             Arc::clone(context),
         )
@@ -250,7 +274,7 @@ fn all_machines(
         .reconcile_on(due(context, streams, |context| &context.machine_state))
         .graceful_shutdown_on(shutdown.triggered())
         .run(
-            machine::reconcile,
+            owned(machine::reconcile),
             machine::error_policy,
             Arc::clone(context),
         )
@@ -268,7 +292,7 @@ fn tenant_quotas(
         .reconcile_on(due(context, streams, |context| &context.quota_state))
         .graceful_shutdown_on(shutdown.triggered())
         .run(
-            tenant_quota::reconcile,
+            owned(tenant_quota::reconcile),
             tenant_quota::error_policy,
             Arc::clone(context),
         )
@@ -285,7 +309,11 @@ fn all_hosts(
         .with_config(controller::Config::default().concurrency(HOSTS))
         .reconcile_on(due(context, streams, |context| &context.host_state))
         .graceful_shutdown_on(shutdown.triggered())
-        .run(host::reconcile, host::error_policy, Arc::clone(context))
+        .run(
+            owned(host::reconcile),
+            host::error_policy,
+            Arc::clone(context),
+        )
         .for_each(|_| std::future::ready(()))
 }
 
@@ -300,7 +328,7 @@ fn provider_configs(
         .reconcile_on(due(context, streams, |context| &context.config_state))
         .graceful_shutdown_on(shutdown.triggered())
         .run(
-            provider_config::reconcile,
+            owned(provider_config::reconcile),
             provider_config::error_policy,
             Arc::clone(context),
         )
@@ -323,7 +351,7 @@ fn backup_targets(
         .reconcile_on(due(context, streams, |context| &context.target_state))
         .graceful_shutdown_on(shutdown.triggered())
         .run(
-            backup_target::reconcile,
+            owned(backup_target::reconcile),
             backup_target::error_policy,
             Arc::clone(context),
         )
@@ -341,7 +369,7 @@ fn tenant_backups(
         .reconcile_on(due(context, streams, |context| &context.backup_state))
         .graceful_shutdown_on(shutdown.triggered())
         .run(
-            tenant_backup::reconcile,
+            owned(tenant_backup::reconcile),
             tenant_backup::error_policy,
             Arc::clone(context),
         )
@@ -360,7 +388,7 @@ fn all_snapshots(
         .reconcile_on(due(context, streams, |context| &context.snapshot_state))
         .graceful_shutdown_on(shutdown.triggered())
         .run(
-            snapshot::reconcile,
+            owned(snapshot::reconcile),
             snapshot::error_policy,
             Arc::clone(context),
         )
@@ -379,7 +407,7 @@ fn all_restores(
         .reconcile_on(due(context, streams, |context| &context.restore_state))
         .graceful_shutdown_on(shutdown.triggered())
         .run(
-            restore::reconcile,
+            owned(restore::reconcile),
             restore::error_policy,
             Arc::clone(context),
         )
@@ -395,9 +423,12 @@ fn fleet_policies(
     let policies = context.stores.policies.clone();
     Controller::for_stream(futures::stream::pending(), policies)
         .with_config(controller::Config::default().concurrency(1))
-        .reconcile_on(due(context, streams, |context| &context.policy_state))
+        .reconcile_on(due_anywhere(context, streams, |context| {
+            &context.policy_state
+        }))
         .graceful_shutdown_on(shutdown.triggered())
         .run(
+            // Each replica computes who of its own may begin; one writes of it.
             fleet_policy::reconcile,
             fleet_policy::error_policy,
             Arc::clone(context),
@@ -411,13 +442,16 @@ fn tenant_namespaces(
     shutdown: &Shutdown,
 ) -> impl Future<Output = ()> + Send {
     let (known, writer) = reflector::store();
-    let streams = [stream(triggered).boxed()];
+    let streams = [
+        stream(triggered).boxed(),
+        whenever_ours(context, known.clone()),
+    ];
     let namespaces = Controller::for_stream(futures::stream::pending(), known)
         .with_config(controller::Config::default().concurrency(1))
         .reconcile_on(due(context, streams, |context| &context.namespace_state))
         .graceful_shutdown_on(shutdown.triggered())
         .run(
-            tenant_namespace::reconcile,
+            owned(tenant_namespace::reconcile),
             tenant_namespace::error_policy,
             Arc::clone(context),
         )
@@ -435,6 +469,24 @@ fn tenant_namespaces(
         });
         namespaces.await;
     }
+}
+
+/// All tenant namespaces, each time that what is of the whole installation comes to this replica.
+fn whenever_ours(
+    context: &Arc<Context>,
+    known: Store<TenantNamespace>,
+) -> BoxStream<'static, ObjectRef<TenantNamespace>> {
+    let ours = futures::stream::unfold(Arc::clone(context), |context| async move {
+        context.shards.becomes(INSTALLATION, false).await;
+        context.shards.becomes(INSTALLATION, true).await;
+        Some(((), context))
+    });
+    let all = move |()| {
+        let all = known.state().into_iter();
+        let all: Vec<_> = all.map(|object| ObjectRef::from_obj(&*object)).collect();
+        futures::stream::iter(all)
+    };
+    ours.flat_map(all).boxed()
 }
 
 /// A tenant namespace changed, or went.
@@ -497,8 +549,46 @@ where
     changes.flat_map(all).boxed()
 }
 
-/// All triggers of a kind; since when an object is due is kept.
+/// Reconciles what is this replica's work, and leaves the rest to whose it is: that one triggers all of it when it takes it up.
+fn owned<K, F, E>(
+    mut reconcile: impl FnMut(Arc<K>, Arc<Context>) -> F,
+) -> impl FnMut(Arc<K>, Arc<Context>) -> BoxFuture<'static, Result<controller::Action, E>>
+where
+    K: Resource,
+    F: Future<Output = Result<controller::Action, E>> + Send + 'static,
+    E: Send + 'static,
+{
+    move |object, context| {
+        let namespace = object.meta().namespace.clone().unwrap_or_default();
+        let work = reconcile(object, Arc::clone(&context));
+        let done = async move { context.shards.run(&namespace, work).await };
+        done.map(|done| done.unwrap_or_else(|| Ok(controller::Action::await_change())))
+            .boxed()
+    }
+}
+
+/// All triggers of a kind that are this replica's work; since when an object is due is kept.
 fn due<K>(
+    context: &Arc<Context>,
+    triggers: impl IntoIterator<Item = BoxStream<'static, ObjectRef<K>>>,
+    state: fn(&Context) -> &ControllerState,
+) -> impl Stream<Item = ObjectRef<K>> + Send + 'static
+where
+    K: Resource<DynamicType = ()> + 'static,
+{
+    let context = Arc::clone(context);
+    select_all(triggers).filter(move |object| {
+        let namespace = object.namespace.as_deref().unwrap_or_default();
+        let is_mine = context.shards.owns(namespace);
+        if is_mine {
+            state(&context).is_due(object);
+        }
+        std::future::ready(is_mine)
+    })
+}
+
+/// As [`due`], whosever work it is.
+fn due_anywhere<K>(
     context: &Arc<Context>,
     triggers: impl IntoIterator<Item = BoxStream<'static, ObjectRef<K>>>,
     state: fn(&Context) -> &ControllerState,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::{ConditionType, Host, Reason};
 use jiff::Timestamp;
-use kit::lease::Leadership;
+use kit::lease::{Claim, Leadership};
 use kit::panics;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
@@ -144,7 +144,7 @@ impl Sessions {
             errand,
             is_again,
         };
-        let shared = Arc::clone(&self.shared);
+        let (shared, claim) = (Arc::clone(&self.shared), Claim::current());
         let task = async move {
             let look = work.run().await;
             let mut hosts = shared.lock();
@@ -156,6 +156,13 @@ impl Sessions {
             drop(hosts);
             // Fails only once the controller has ended.
             let _ = shared.triggers.send(ObjectRef::from_obj(&*work.host));
+        };
+        // What it is part of has not ended before it has.
+        let task = async move {
+            match claim {
+                Some(claim) => claim.scope(task).await,
+                None => task.await,
+            }
         };
         known.running = Some(tokio::spawn(task).abort_handle());
     }

@@ -11,6 +11,7 @@
 //! | [`controllers`] | the reconcilers, a folder a kind: observe → plan → apply → report |
 //! | [`context`] | handles to what every reconcile shares |
 //! | [`stores`], [`triggers`], [`watches`] | our kinds as last seen; what makes them be reconciled again |
+//! | [`shards`], [`membership`] | which part of the work is this replica's, and among whom it is shared |
 //! | [`state`], [`throttle`] | failures, due times and metrics of one controller; pauses |
 //! | [`request_rate`], [`turns`] | how much one tenant may ask for; whose turn it is where nobody waits |
 //! | [`tenant_session`] | the only way to a tenant's API |
@@ -21,7 +22,7 @@
 //! | [`etcd_replacement`], [`etcd_space`], [`etcd_disks`] | a member of etcd that lost its data; a database that is full; a slow disk |
 //! | [`etcd_events`] | whether Events are kept in an etcd of their own |
 //! | [`upgrades`] | what speaks against an upgrade of a tenant cluster |
-//! | [`rotation`], [`rewrites`] | the next step of something that signs and is turned; how far Secrets were encrypted anew |
+//! | [`rotation`], [`rewrites`] | the next step of something that signs and is turned; how far what is in etcd was encrypted anew |
 //! | [`capacity`] | whether the management cluster has room for one machine more |
 //! | [`pod_failures`] | why pods of control planes do not run |
 //! | [`orphans`] | tenant namespaces whose TenantCluster is gone |
@@ -31,7 +32,7 @@
 //! | [`status`] | what is waited for, and the conditions of a failure |
 //! | [`rbac`] | the rights that the code above needs; the chart's roles are generated from it |
 //!
-//! Invariant: only the operator that leads writes, and each write is fenced by the Lease.
+//! Invariant: only an operator that holds a Lease writes, each write is fenced by it, and no two do the same work.
 
 pub mod admission;
 pub mod args;
@@ -52,6 +53,7 @@ pub mod hibernation;
 pub mod host_sessions;
 pub mod kubevirt_release;
 pub mod manager;
+pub mod membership;
 pub mod orphans;
 pub mod overlay;
 pub mod parts;
@@ -67,6 +69,7 @@ pub mod rewrites;
 pub mod rollouts;
 pub mod rotation;
 pub mod run;
+pub mod shards;
 pub mod state;
 pub mod status;
 pub mod stores;

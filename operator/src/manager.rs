@@ -1,6 +1,6 @@
 //! Manager: stores, watches and controllers of a running operator, without the process around them.
 //!
-//! Invariant: stores are kept in every replica; only the one that leads reconciles, and it ends with
+//! Invariant: stores are kept in every replica; only one that holds a Lease reconciles, and it ends with
 //! the Lease. Long because every kind has its store, its watch and its trigger here.
 
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ use crate::backups::{self, Backups};
 use crate::capacity::Capacity;
 use crate::cloud_limits::CloudLimits;
 use crate::clouds::Clouds;
-use crate::context::Context;
+use crate::context::{Context, FleetGate};
 use crate::controllers;
 use crate::creations::Creations;
 use crate::etcd_replacement::patience::Patience;
@@ -45,6 +45,7 @@ use crate::publications::Publications;
 use crate::reserved_ranges::{self, ReservedRanges};
 use crate::rewrites::Rewrites;
 use crate::rollouts::queue::RolloutQueue;
+use crate::shards::Shards;
 use crate::state::{self, ControllerState};
 use crate::stores::{Stores, Writers};
 use crate::tenant_session::api_probes::{ApiProbes, Heard, Purpose, Wake};
@@ -204,6 +205,7 @@ impl Manager {
                 settings.max_concurrent_starts,
                 settings.max_concurrent_rollouts,
             ),
+            fleet_gate: FleetGate::default(),
             templates: revision::templates(&settings),
             secrets: SecretWatches::new(client.clone(), triggers.clusters.clone()),
             reservations: Mutex::default(),
@@ -224,6 +226,7 @@ impl Manager {
             client,
             settings,
             leadership,
+            shards: Shards::default(),
             stores,
             triggers,
             dial,
@@ -335,6 +338,7 @@ impl Manager {
 
 /// A TenantCluster changed, or went.
 fn on_cluster(context: &Context, cluster: &TenantCluster, there: bool) {
+    context.fleet_changed();
     if !there {
         let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
         context.forget(uid);
@@ -346,6 +350,7 @@ fn on_cluster(context: &Context, cluster: &TenantCluster, there: bool) {
         context.throttle.call(&state::key_of(cluster));
         triggers.on_cluster(stores, cluster, there);
         triggers.all_policies(stores);
+        granted_elsewhere(context, cluster);
         if there && backups::concerns(cluster) {
             // Sending fails only once the controllers have ended.
             let _ = triggers.backups.send(ObjectRef::from_obj(cluster));
@@ -368,6 +373,14 @@ fn on_pool(context: &Context, pool: &NodePool, there: bool) {
         context.give_back(&pool.namespace().unwrap_or_default(), &uid);
     }
     context.triggers.on_pool(&context.stores, pool, there);
+    granted_elsewhere(context, pool);
+}
+
+/// Where replicas share the work, one may have granted what another one counts.
+fn granted_elsewhere(context: &Context, object: &impl ResourceExt) {
+    if context.shards.is_shared() {
+        context.trigger_quotas(&object.namespace().unwrap_or_default());
+    }
 }
 
 /// A TenantQuota changed, or went.
@@ -378,6 +391,10 @@ fn on_quota(context: &Context, quota: &TenantQuota, there: bool) {
     if there {
         // Sending fails only once the controllers have ended.
         let _ = context.triggers.quotas.send(ObjectRef::from_obj(quota));
+        if context.shards.is_shared() {
+            // Another replica writes of them; who was refused by this one is triggered here.
+            context.trigger_refused(quota);
+        }
     } else {
         let uid = quota.uid().unwrap_or_default();
         context.quota_state.forget(&state::key_of(quota), &uid);
@@ -475,6 +492,7 @@ fn on_restore(context: &Context, restore: &Restore, there: bool) {
 
 /// A FleetPolicy changed, or went.
 fn on_policy(context: &Context, policy: &FleetPolicy, there: bool) {
+    context.fleet_changed();
     if !context.leadership.is_leader() {
         return;
     }

@@ -263,6 +263,12 @@ fn control_plane() -> Vec<Rule> {
             &["persistentvolumeclaims"],
             &["delete", "deletecollection"],
         ),
+        // Those that a tenant cluster which was brought back does not know; the driver makes them.
+        Rule::new(
+            &["snapshot.storage.k8s.io"],
+            &["volumesnapshots"],
+            &["delete", "list"],
+        ),
         // What builds the data of etcd's members when it is restored, and removes what they had before.
         Rule::new(&["batch"], &["jobs"], &["create", "delete", "list"]),
         Rule::new(&["networking.k8s.io"], &["networkpolicies"], APPLY),
@@ -383,3 +389,6 @@ pub fn yaml() -> anyhow::Result<String> {
     text.push_str("{{- end }}\n");
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,7 @@ use api::restore::Orphans;
 pub mod begin;
 pub mod copy;
 pub mod into;
+pub mod snapshots;
 #[cfg(test)]
 mod tests;
 pub mod volumes;

@@ -1,4 +1,4 @@
-//! How far Secrets of tenants were looked at, and written again with another key of encryption at rest.
+//! How far Secrets and other objects of tenants were looked at, and written again as encryption at rest wants them.
 //!
 //! Invariant: nothing here has to survive, because who knows nothing begins anew; and what is remembered counts for those
 //! kube-apiservers alone with which it was seen.
@@ -6,11 +6,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Under what a tenant's Secrets are written again.
+use tenant_cp::encrypted_kinds::EncryptedKinds;
+
+/// Under what a tenant's objects are written again.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Terms {
     /// The generation of the key that all its kube-apiservers write by.
     pub generation: u32,
+    /// What they write encrypted.
+    pub kinds: EncryptedKinds,
     /// What its kube-apiservers are made from: after another one anything may have been written.
     pub servers: String,
 }
@@ -51,6 +55,7 @@ mod tests {
     fn what_was_reached_counts_for_the_same_key_and_servers_alone() {
         let terms = |generation, servers: &str| Terms {
             generation,
+            kinds: EncryptedKinds::default(),
             servers: servers.to_owned(),
         };
         let rewrites = Rewrites::default();

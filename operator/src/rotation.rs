@@ -5,6 +5,7 @@
 //! verifier that runs does not believe.
 
 pub mod facts;
+pub mod kubelets;
 pub mod plan;
 pub mod told;
 

@@ -6,13 +6,19 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kit::lease::{Candidate, LeaseConfig};
+use kit::admin::Admin;
+use kit::lease::{Candidate, Election, Leadership, LeaseConfig, Timing};
+use kit::metrics::ShareMetrics;
 use kit_client::connect::connect_fenced_with_reserve;
+use kube::Client;
 
 use crate::admission::keeper::Keeper;
 use crate::args::RunArgs;
+use crate::context::Context;
 use crate::manager::{LEASE, Manager};
+use crate::membership::{self, Membership};
 use crate::process::{Process, Synced};
+use crate::shards::plan::INSTALLATION;
 use crate::tenant_session::session::Dial;
 
 /// Runs until a signal, or until the Lease is lost.
@@ -23,6 +29,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let RunArgs {
         process: args,
         identity,
+        shards,
         concurrency,
     } = args;
     let Process {
@@ -35,14 +42,19 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let clients = connect_fenced_with_reserve(&args.client, &requests, &leadership).await?;
     let client = clients.usual;
 
-    let timing = kit::lease::Timing::default();
-    let lease = LeaseConfig {
+    let membership = Membership {
         namespace: args.namespace.clone(),
-        name: LEASE.into(),
         identity: identity.clone(),
-        timing,
+        seats: shards,
+        timing: Timing::default(),
     };
-    let election = candidate.campaign(client.clone(), lease);
+    let (election, seeker) = match shards {
+        0 | 1 => (campaign(candidate, &client, &membership), None),
+        _ => {
+            let (election, seeker) = membership.clone().seek(candidate, &client);
+            (election, Some(seeker))
+        }
+    };
     let dial: Dial = Arc::new(|_, address| address);
     let mut manager = Manager::new(
         client.clone(),
@@ -53,18 +65,91 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         &port,
     );
     manager.context.throttle.keep_up(clients.backlog);
+    let metrics = port.metrics(ShareMetrics::register);
+    if seeker.is_some() {
+        manager.context.shards.share();
+    }
     let stores = manager.run_stores();
     let synced = Synced::default();
     synced.gate(
         &port,
         "TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots, Restores, ProviderConfigs and FleetPolicies",
     );
-    let (context, watched) = (Arc::clone(&manager.context), leadership.clone());
+    show(&port, Arc::clone(&manager.context));
+    let admin_address = port
+        .open(&args.admin, &shutdown)
+        .await
+        .context("open the admin port")?;
+    tracing::info!(%admin_address, "admin port is open");
+
+    let context = Arc::clone(&manager.context);
+    let keep = || async {
+        let keeper = Keeper::new(client.clone(), &args.namespace, leadership.clone());
+        keeper.run().await.context("keep the webhook's certificate")
+    };
+    let is_shared = seeker.is_some();
+    let work = async {
+        if !is_shared {
+            tokio::select! {
+                () = alone(&client, &membership, &leadership) => {}
+                () = shutdown.triggered() => return Ok(()),
+            }
+            leadership.ensure()?;
+        }
+        tokio::select! {
+            result = manager.lead(concurrency, shutdown.clone()) => result,
+            result = context.shards.run_while_owned(INSTALLATION, keep) => result,
+        }
+    };
+    let share = async {
+        match seeker {
+            Some(seeker) => {
+                let context = Arc::clone(&context);
+                seeker.run(context, client.clone(), metrics).await;
+            }
+            None => std::future::pending().await,
+        }
+    };
+    let result = tokio::select! {
+        result = work => result,
+        () = share => Ok(()),
+        () = stores => Err(anyhow::anyhow!("the watches on our kinds ended")),
+        () = synced.note(context.stores.wait_until_ready()) => Ok(()),
+    };
+    tracing::info!("stops");
+    election.release().await;
+    result
+}
+
+/// Campaigns for the Lease by which one replica leads.
+fn campaign(candidate: Candidate, client: &Client, membership: &Membership) -> Election {
+    let lease = LeaseConfig {
+        namespace: membership.namespace.clone(),
+        name: LEASE.into(),
+        identity: membership.identity.clone(),
+        timing: membership.timing,
+    };
+    candidate.campaign(client.clone(), lease)
+}
+
+/// Waits until this replica leads, and nobody shares the work any more.
+async fn alone(client: &Client, membership: &Membership, leadership: &Leadership) {
+    leadership.acquired().await;
+    let namespace = &membership.namespace;
+    membership::wait_until_alone(client.clone(), namespace, membership.timing).await;
+}
+
+/// What the admin port says of it.
+fn show(port: &Admin, context: Arc<Context>) {
     port.state("operator", move || {
         let rollouts = context.rollout_queue.counts();
         let (nodes, pods) = context.capacity.counts();
         serde_json::json!({
-            "leads": watched.is_leader(),
+            "leads": context.leadership.is_leader(),
+            "shards": {
+                "shared": context.shards.is_shared(), "members": context.shards.members(),
+                "installation": context.shards.owner(INSTALLATION),
+            },
             "bulkheads": {
                 "tenantClusters": context.cluster_bulkhead.counts(),
                 "machines": context.machine_bulkhead.counts(),
@@ -96,23 +181,4 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             "reservedRanges": context.reserved_ranges.settings().network.reserved,
         })
     });
-    let admin_address = port
-        .open(&args.admin, &shutdown)
-        .await
-        .context("open the admin port")?;
-    tracing::info!(%admin_address, "admin port is open");
-
-    let keeper = Keeper::new(client, &args.namespace, leadership.clone());
-    let keeper = async { keeper.run().await.context("keep the webhook's certificate") };
-    let context = Arc::clone(&manager.context);
-    let lead = manager.lead(concurrency, shutdown.clone());
-    let result = tokio::select! {
-        result = lead => result,
-        result = keeper => result,
-        () = stores => Err(anyhow::anyhow!("the watches on our kinds ended")),
-        () = synced.note(context.stores.wait_until_ready()) => Ok(()),
-    };
-    tracing::info!("stops");
-    election.release().await;
-    result
 }

@@ -210,6 +210,18 @@ impl Stores {
             .collect()
     }
 
+    /// Machines of a tenant cluster whose nodes are known by their address in its overlay.
+    #[must_use]
+    pub fn nodes_in_overlay(&self, cluster_uid: &str) -> Vec<String> {
+        let all = self.hosts.state().into_iter();
+        let claims = all.filter_map(|host| host.status.as_ref()?.claim.clone());
+        let its =
+            claims.filter(|claim| claim.in_overlay && claim.tenant_cluster_uid == cluster_uid);
+        let mut names: Vec<_> = its.map(|claim| claim.machine_name).collect();
+        names.sort();
+        names
+    }
+
     /// Machines of a namespace that clouds make, by name and UID: they are deleted with credentials that stand there.
     #[must_use]
     pub fn cloud_machines(&self, namespace: &str) -> Vec<(String, String)> {

@@ -17,14 +17,15 @@
 //! Invariant: a tenant that is silent, slow or hostile costs the operator bounded time; what it answers
 //! is untrusted.
 
+pub mod aggregated;
 pub mod api_probes;
 pub mod breaker;
 pub mod budget;
 pub mod bulkhead;
 pub mod etcd;
-pub mod front_proxies;
 pub mod held_tokens;
 pub mod largest;
+pub mod nodes;
 pub mod preflight;
 pub mod probe;
 pub mod registry;

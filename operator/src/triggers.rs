@@ -8,21 +8,23 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use api::condition::is_true;
-use api::tenant_cluster::UpgradePhase;
+use api::tenant_cluster::{RotationPhase, UpgradePhase};
 use api::{
     BackupTarget, ConditionType, FleetPolicy, Host, Machine, MachineAddresses, NodePool,
     ProviderConfig, Reason, Restore, Snapshot, TenantCluster, TenantClusterStatus, TenantQuota,
     names,
 };
 use ipnet::IpNet;
-use kube::ResourceExt;
-use kube::runtime::reflector::ObjectRef;
+use jiff::Timestamp;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Resource, ResourceExt};
 use provider_static::life::choose::is_of;
 use tenant_cp::network;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::hibernation;
 use crate::orphans::TenantNamespace;
+use crate::rotation::kubelets;
 use crate::stores::Stores;
 
 mod overlay;
@@ -146,37 +148,35 @@ impl Triggers {
         (triggers, triggered)
     }
 
-    /// Everything that there is: at the start of the controllers.
-    pub fn all(&self, stores: &Stores) {
-        for cluster in stores.clusters.state() {
-            let _ = self.clusters.send(ObjectRef::from_obj(&*cluster));
-            let _ = self.backups.send(ObjectRef::from_obj(&*cluster));
+    /// Everything that there is of the namespaces that `is_mine` says (what has none is of the empty one): at the start of the
+    /// controllers, and when work comes to this replica.
+    pub fn all(&self, stores: &Stores, is_mine: impl Fn(&str) -> bool) {
+        /// All of a kind.
+        fn send<K>(
+            to: &[&UnboundedSender<ObjectRef<K>>],
+            all: &Store<K>,
+            is_mine: impl Fn(&str) -> bool,
+        ) where
+            K: Resource<DynamicType = ()> + Clone + 'static,
+        {
+            for object in all.state() {
+                if is_mine(object.meta().namespace.as_deref().unwrap_or_default()) {
+                    for to in to {
+                        let _ = to.send(ObjectRef::from_obj(&*object));
+                    }
+                }
+            }
         }
-        for pool in stores.pools.state() {
-            let _ = self.pools.send(ObjectRef::from_obj(&*pool));
-        }
-        for machine in stores.machines.state() {
-            let _ = self.machines.send(ObjectRef::from_obj(&*machine));
-        }
-        for quota in stores.quotas.state() {
-            let _ = self.quotas.send(ObjectRef::from_obj(&*quota));
-        }
-        for host in stores.hosts.state() {
-            let _ = self.hosts.send(ObjectRef::from_obj(&*host));
-        }
-        for target in stores.targets.state() {
-            let _ = self.targets.send(ObjectRef::from_obj(&*target));
-        }
-        for snapshot in stores.snapshots.state() {
-            let _ = self.snapshots.send(ObjectRef::from_obj(&*snapshot));
-        }
-        for restore in stores.restores.state() {
-            let _ = self.restores.send(ObjectRef::from_obj(&*restore));
-        }
-        for config in stores.configs.state() {
-            let _ = self.configs.send(ObjectRef::from_obj(&*config));
-        }
-        self.all_policies(stores);
+        send(&[&self.clusters, &self.backups], &stores.clusters, &is_mine);
+        send(&[&self.pools], &stores.pools, &is_mine);
+        send(&[&self.machines], &stores.machines, &is_mine);
+        send(&[&self.quotas], &stores.quotas, &is_mine);
+        send(&[&self.hosts], &stores.hosts, &is_mine);
+        send(&[&self.targets], &stores.targets, &is_mine);
+        send(&[&self.snapshots], &stores.snapshots, &is_mine);
+        send(&[&self.restores], &stores.restores, &is_mine);
+        send(&[&self.configs], &stores.configs, &is_mine);
+        send(&[&self.policies], &stores.policies, &is_mine);
     }
 
     /// All FleetPolicies: how far tenant clusters are changed, or which of the policies is followed.
@@ -393,6 +393,18 @@ impl Triggers {
         }
         if !there {
             self.on_workers(stores, machine.namespace(), &machine.spec.cluster_name);
+            self.on_kubelet(stores, machine);
+        }
+    }
+
+    /// A rotation may wait for whom the kubelet of a Machine that went had its certificate from.
+    fn on_kubelet(&self, stores: &Stores, machine: &Machine) {
+        let namespace = machine.namespace().unwrap_or_default();
+        let cluster = ObjectRef::new(&machine.spec.cluster_name).within(&namespace);
+        let found = stores.clusters.get(&cluster);
+        let told = found.as_ref().and_then(|found| kubelets::told(found));
+        if told.is_some_and(|told| told.phase == RotationPhase::Draining) {
+            let _ = self.clusters.send(cluster);
         }
         self.on_user_of_config(stores, machine, there);
     }
@@ -507,6 +519,8 @@ struct Facts {
     restore: Option<(String, bool, bool)>,
     /// Whether its pools have no machines because it sleeps, and its backup no pod.
     sleeps: (bool, bool),
+    /// Machines that were made before are replaced.
+    replaced_before: Option<Timestamp>,
 }
 
 impl Facts {
@@ -533,6 +547,7 @@ impl Facts {
                 hibernation::holds_machines(cluster),
                 hibernation::holds_backup(cluster),
             ),
+            replaced_before: kubelets::replaced_before(cluster),
         }
     }
 

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pki::Store;
+use pki::{Signer, Store};
 
 use crate::names;
 
@@ -174,6 +174,18 @@ pub fn is_authority(name: &str) -> bool {
 pub fn is_turned(store: &Store, authority: &str) -> bool {
     let mut names = store.keys();
     names.any(|name| of_authority(name, authority).is_some_and(|generation| generation > 1))
+}
+
+/// The generation of an authority that signed a certificate of the store, as it is called; none where that is the first, or
+/// somebody else.
+#[must_use]
+pub fn later_signer(store: &Store, certificate: &str, authority: &str) -> Option<String> {
+    match pki::as_issued(certificate, store)?.signer {
+        Signer::By(signer) => Some(signer).filter(|signer| {
+            of_authority(signer, authority).is_some_and(|generation| generation > 1)
+        }),
+        Signer::Own => None,
+    }
 }
 
 /// What is trusted of an authority, PEM: every generation, the oldest first. None while there is none.

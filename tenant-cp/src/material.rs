@@ -8,17 +8,16 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use pki::{Key, Store};
 use serde_json::Value;
 
+use crate::encrypted_kinds::{EncryptedKinds, SECRETS};
 use crate::generations::{Generations, number, of_authority, of_service_account};
 
-/// Resources whose objects are encrypted at rest.
-const ENCRYPTED: [&str; 1] = ["secrets"];
 /// What the name of an encryption key is before the generation: in the file, and in etcd before every
 /// value that was written with it (`k8s:enc:secretbox:v1:k1:`).
 const ENCRYPTION_KEY: &str = "k";
 /// What the files of service account keys are called before the generation.
 const SERVICE_ACCOUNT_KEY: &str = "sa-k";
-/// Longest encryption file that is read: a hundred keys.
-const MAX_BYTES: usize = 16 * 1024;
+/// Longest encryption file that is read: a hundred keys, each at two places.
+const MAX_BYTES: usize = 32 * 1024;
 
 /// Everything secret that a tenant cluster has.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +33,8 @@ pub struct Material {
     pub encryption: Generations<Key>,
     /// Those of them that a rotation made: each has a Secret of its own; the others have one together.
     pub encryption_apart: BTreeSet<u32>,
+    /// What beside Secrets is encrypted with them.
+    pub encrypted: EncryptedKinds,
     /// Which generation of an authority signs, where that is not the oldest: everybody believes that one, whatever is
     /// being brought to them.
     pub signing: BTreeMap<String, u32>,
@@ -106,10 +107,10 @@ pub fn encryption_key(bytes: &[u8; 32]) -> Key {
     Key::new(STANDARD.encode(bytes))
 }
 
-/// The file `encryption.yaml` (apiserver.config.k8s.io/v1): [`ENCRYPTED`] are written with the active key,
-/// and what was written with another one, or without encryption, can still be read. None without a key.
+/// The file `encryption.yaml` (apiserver.config.k8s.io/v1): Secrets, and the kinds that say so, are written with the active
+/// key, and what was written with another one, or without encryption, can still be read. None without a key.
 #[must_use]
-pub fn encryption_configuration(keys: &Generations<Key>) -> Option<Key> {
+pub fn encryption_configuration(keys: &Generations<Key>, kinds: &EncryptedKinds) -> Option<Key> {
     keys.active()?;
     let keys: String = keys
         .active_first()
@@ -118,6 +119,17 @@ pub fn encryption_configuration(keys: &Generations<Key>) -> Option<Key> {
             format!("      - name: {name}\n        secret: {}\n", key.reveal())
         })
         .collect();
+    let written = [SECRETS.name].into_iter();
+    let written = written.chain(kinds.written.iter().map(String::as_str));
+    let written: Vec<_> = written.collect();
+    let read: Vec<_> = kinds.read.iter().map(String::as_str).collect();
+    let read = match read.is_empty() {
+        true => String::new(),
+        false => format!(
+            "- resources: [{}]\n  providers:\n  - identity: {{}}\n  - secretbox:\n      keys:\n{keys}",
+            read.join(", ")
+        ),
+    };
     Some(Key::new(format!(
         "apiVersion: apiserver.config.k8s.io/v1
 kind: EncryptionConfiguration
@@ -127,8 +139,8 @@ resources:
   - secretbox:
       keys:
 {keys}  - identity: {{}}
-",
-        resources = ENCRYPTED.join(", "),
+{read}",
+        resources = written.join(", "),
     )))
 }
 
@@ -157,10 +169,10 @@ mod tests {
     #[test]
     fn active_key_stands_first_and_the_file_is_read_back() {
         let mut keys = Generations::first(encryption_key(&[1; 32]));
-        let one = encryption_configuration(&keys).unwrap();
+        let one = encryption_configuration(&keys, &EncryptedKinds::default()).unwrap();
         keys.insert(2, encryption_key(&[2; 32]));
         keys.insert(10, encryption_key(&[3; 32]));
-        let file = encryption_configuration(&keys).unwrap();
+        let file = encryption_configuration(&keys, &EncryptedKinds::default()).unwrap();
         let text = file.reveal();
         let at = |name: &str| text.find(&format!("name: {name}\n")).unwrap();
         assert!(at("k10") < at("k2") && at("k2") < at("k1"), "{text}");
@@ -173,9 +185,47 @@ mod tests {
         assert_eq!(first, [1]);
         // A key that not every server can read yet writes nothing.
         keys.hold(2);
-        let file = encryption_configuration(&keys).unwrap();
+        let file = encryption_configuration(&keys, &EncryptedKinds::default()).unwrap();
         let at = |name: &str| file.reveal().find(&format!("name: {name}\n")).unwrap();
         assert!(at("k2") < at("k10") && at("k10") < at("k1"));
-        assert_eq!(encryption_configuration(&Generations::default()), None);
+        assert_eq!(
+            encryption_configuration(&Generations::default(), &EncryptedKinds::default()),
+            None
+        );
+    }
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn kinds_are_read_back_from_the_file_and_the_record_beside_it() {
+        let keys = Generations::first(encryption_key(&[1; 32]));
+        let kinds = EncryptedKinds {
+            written: set(&["configmaps", "leases.coordination.k8s.io"]),
+            read: set(&["pods"]),
+            partly: set(&["configmaps"]),
+            ever: set(&["configmaps", "leases.coordination.k8s.io", "pods"]),
+        };
+        for kinds in [kinds, EncryptedKinds::default()] {
+            let file = encryption_configuration(&keys, &kinds).unwrap();
+            let record = kinds.record().unwrap_or_default();
+            assert_eq!(EncryptedKinds::read_back(file.reveal(), &record), kinds);
+            assert_eq!(encryption_keys(file.reveal()), keys);
+        }
+    }
+
+    #[test]
+    fn file_of_secrets_alone_is_as_it_always_was() {
+        let keys = Generations::first(encryption_key(&[1; 32]));
+        let file = encryption_configuration(&keys, &EncryptedKinds::default()).unwrap();
+        let text = file.reveal();
+        assert!(
+            text.contains("\n- resources: [secrets]\n  providers:\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("  - identity: {}\n"), "{text}");
+        assert_eq!(text.matches("- resources:").count(), 1);
+        assert_eq!(EncryptedKinds::default().record(), None);
     }
 }

@@ -23,14 +23,17 @@ pub const KEEP_UNTIL: &str = "covey.dev/keep-until";
 /// is not used again, and that no copy of it, of a backup say, comes back in its place. Empty on keys of encryption at rest
 /// that a Restore brought back.
 pub const DROPPED: &str = "covey.dev/dropped";
-/// Annotation of the Secret of a generation of service account keys: until when it signed, RFC 3339, UTC; empty where it
-/// signs again. Nobody could see that later, and its tokens last from then on.
+/// Annotation of the Secret of a generation of service account keys, or of `client-ca`: until when it signed, RFC 3339, UTC;
+/// empty where it signs again. Nobody could see that later, and its tokens, or kubelets' certificates, last from then on.
 pub const SIGNED_UNTIL: &str = "covey.dev/signed-until";
 /// Annotation of pods of the control plane: hash of the keys of encryption at rest, once they were turned.
 pub const ENCRYPTION_HASH: &str = "covey.dev/encryption-keys-hash";
 /// Annotation of pods of the control plane: hash of who may sign front proxies, and who does, once that was turned.
 pub const FRONT_PROXY_HASH: &str = "covey.dev/front-proxy-authority-hash";
-/// Annotation of pods of the control plane: hash of who may sign clients, once that was turned.
+/// Annotation of pods of the control plane: hash of who may sign clients that are machinery, and who does, once that was
+/// turned.
+pub const CLIENT_CA_HASH: &str = "covey.dev/client-ca-authority-hash";
+/// Annotation of pods of the control plane: hash of who may sign clients, once the authority of people was turned.
 pub const CLIENTS_HASH: &str = "covey.dev/clients-authority-hash";
 /// Headless Service of the etcd members, and the name that every peer certificate holds.
 pub const ETCD_PEERS: &str = "etcd-peers";
@@ -104,6 +107,9 @@ pub const AUTHORITIES: [&str; 6] = [
 ];
 /// Secret with the keys of service account tokens.
 pub const SERVICE_ACCOUNT: &str = "service-account";
+/// File beside `encryption.yaml`: which kinds were ever encrypted at rest, and of which some objects may not be yet. Programs
+/// do not read it.
+pub const ENCRYPTED_KINDS: &str = "encrypted-kinds";
 /// Secret with the keys of encryption at rest.
 pub const ENCRYPTION: &str = "encryption";
 

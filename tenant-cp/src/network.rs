@@ -15,7 +15,6 @@ use crate::problem::Problem;
 use crate::settings::{NetworkSettings, Pool};
 use crate::text;
 use claims::{overlap_within, taken_by};
-use pools::allocate;
 use ranges::Use;
 
 pub mod addresses;
@@ -43,6 +42,19 @@ pub fn decide<T: Borrow<TenantCluster>>(
     tc: &TenantCluster,
     others: &[T],
     settings: &NetworkSettings,
+) -> Result<NetworkStatus, Problem> {
+    decide_ours(tc, others, settings, &|_| true)
+}
+
+/// As [`decide`]; of the pools' ranges such that are ours ([`pools::allocate_ours`]).
+///
+/// # Errors
+/// Those of [`decide`].
+pub fn decide_ours<T: Borrow<TenantCluster>>(
+    tc: &TenantCluster,
+    others: &[T],
+    settings: &NetworkSettings,
+    is_ours: &dyn Fn(&IpNet) -> bool,
 ) -> Result<NetworkStatus, Problem> {
     if let Some(decided) = tc
         .status
@@ -89,15 +101,13 @@ pub fn decide<T: Borrow<TenantCluster>>(
     {
         taken.extend(taken_by(other).into_iter().map(|claim| claim.range));
     }
-    let pods = or_allocated(pods, Use::Pods, &settings.pods, &taken, settings)?;
+    let free = |pool: &Pool, taken: &[IpNet]| {
+        pools::allocate_ours(pool, taken, &settings.reserved, is_ours)
+    };
+    let pods = or_allocated(pods, Use::Pods, &settings.pods, |pool| free(pool, &taken))?;
     taken.push(pods);
-    let services = or_allocated(
-        services,
-        Use::Services,
-        &settings.services,
-        &taken,
-        settings,
-    )?;
+    let pool = &settings.services;
+    let services = or_allocated(services, Use::Services, pool, |pool| free(pool, &taken))?;
     Ok(NetworkStatus {
         pod_cidr: pods.to_string(),
         service_cidr: services.to_string(),
@@ -132,26 +142,23 @@ fn or_allocated(
     requested: Option<IpNet>,
     use_: Use,
     pool: &Pool,
-    taken: &[IpNet],
-    settings: &NetworkSettings,
+    free: impl FnOnce(&Pool) -> Option<IpNet>,
 ) -> Result<IpNet, Problem> {
-    requested
-        .or_else(|| allocate(pool, taken, &settings.reserved))
-        .ok_or_else(|| {
-            Problem::new(
-                use_.field(),
-                Reason::AddressPoolExhausted,
-                format!(
-                    "no free /{} is left in the pool {}: delete tenant clusters that nobody needs, \
+    requested.or_else(|| free(pool)).ok_or_else(|| {
+        Problem::new(
+            use_.field(),
+            Reason::AddressPoolExhausted,
+            format!(
+                "no free /{} is left in the pool {}: delete tenant clusters that nobody needs, \
                  set {} to a range of your own, or give the operator a larger pool \
                  (network.{}.cidr in its configuration)",
-                    pool.prefix,
-                    pool.cidr,
-                    use_.field(),
-                    use_.pool_name(),
-                ),
-            )
-        })
+                pool.prefix,
+                pool.cidr,
+                use_.field(),
+                use_.pool_name(),
+            ),
+        )
+    })
 }
 
 #[cfg(test)]

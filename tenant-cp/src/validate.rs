@@ -19,6 +19,7 @@ mod check;
 mod component;
 mod configuration;
 mod dns;
+mod encryption;
 mod endpoint;
 mod etcd;
 mod features;

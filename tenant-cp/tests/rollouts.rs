@@ -100,6 +100,35 @@ fn authority_of_the_api_is_read_beside_it_by_konnectivity_alone() {
 }
 
 #[test]
+fn generation_that_signs_machinery_shows_in_the_templates_of_all_who_have_something_of_it() {
+    let (v, a, settings) = (minimal(), addresses("x"), Settings::default());
+    let wants = certificates::wants(&v, &settings, Some(&a));
+    let names = wants.iter().map(|want| want.name.as_str());
+    let mut turned = fixtures::material(names, "old");
+    let pair = turned.store["client-ca"].clone();
+    turned.store.insert("client-ca-g2".to_owned(), pair);
+    let mut signs = turned.clone();
+    signs.signing.insert("client-ca".to_owned(), 2);
+    let template = |material: &Material, name: &str| {
+        let objects = management_objects::workloads(&v, &settings, &a, material);
+        let object = objects.iter().find(|object| object.name == name).unwrap();
+        object.value["spec"]["template"].to_string()
+    };
+    // konnectivity's server has a certificate of it.
+    let servers = "control-plane";
+    assert_ne!(template(&signs, servers), template(&turned, servers));
+    for (material, signer) in [(&turned, "client-ca"), (&signs, "client-ca-g2")] {
+        for (flag, end) in [("cert", "crt"), ("key", "key")] {
+            let flag = format!(
+                "\"--cluster-signing-kubelet-client-{flag}-file=/etc/kubernetes/{signer}.{end}\""
+            );
+            let controllers = template(material, "controllers");
+            assert!(controllers.contains(&flag), "{flag}: {controllers}");
+        }
+    }
+}
+
+#[test]
 fn active_service_account_key_signs_and_all_verify() {
     let (v, a, settings) = (minimal(), addresses("x"), Settings::default());
     let mut material = fixtures::keys();

@@ -273,6 +273,11 @@ impl State {
         self.published.insert(uid.to_owned(), hash) != Some(hash)
     }
 
+    /// What was said of this Service reached nobody.
+    pub fn was_not_told(&mut self, uid: &str) {
+        self.published.remove(uid);
+    }
+
     /// Numbers for people.
     #[must_use]
     pub fn counts(&self) -> serde_json::Value {

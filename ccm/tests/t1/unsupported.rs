@@ -1,7 +1,10 @@
 //! What cannot be mapped says why, on the Service, and stops nobody.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::json;
+use testkit::FaultPlan;
+use testkit::faults::Answer;
+use testkit::request::RequestInfo;
 
 use crate::support::{Ccm, Environment};
 
@@ -52,4 +55,22 @@ async fn each_service_that_cannot_be_mapped_says_why_and_others_go_on() -> Resul
     );
     let fine = environment.service("fine", &json!({})).await?;
     environment.mirror(&fine, |_| true).await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_could_not_be_told_is_told_once_the_api_takes_it() -> Result<()> {
+    let Some(environment) = Environment::new("untold").await? else {
+        return Ok(());
+    };
+    let is_event = |request: &RequestInfo| request.resource == "events" && request.verb == "create";
+    let refusal = Answer::status(403).when(is_event).times(1);
+    let plan = FaultPlan::none().answering(refusal);
+    let _ccm = Ccm::with(&environment, environment.settings(), &plan)?;
+    environment
+        .service("theirs", &json!({ "loadBalancerClass": "example.com/lb" }))
+        .await?;
+    let told = environment.event("OtherClass").await?;
+    assert!(told.contains("example.com/lb"), "{told}");
+    ensure!(plan.answered() == 1, "the first was refused");
+    Ok(())
 }

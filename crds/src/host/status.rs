@@ -72,6 +72,11 @@ pub struct HostClaim {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub node_address: Option<String>,
+
+    /// `true`: that is its address in the overlay of the tenant cluster, which the machine is given before its kubelet
+    /// starts. Absent where it is not. Example: `true`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_overlay: bool,
 }
 
 /// A node that runs on a machine, by the machine's own word. Example: `{"name": "workers-x2k9p", …}`.

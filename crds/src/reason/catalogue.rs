@@ -132,8 +132,8 @@ with_backups! {
         /// The overlay's range has no address left for a machine.
         /// Cause: A range that was chosen for fewer nodes; each machine has one, also those that go.
         OverlayRangeFull: Person, "Have fewer machines; or switch `spec.addons.overlay.enabled` off, and on again with a larger `cidr`.";
-        /// The overlay was switched off, and stays until flannel is back on the network below on every node.
-        SwitchingOverlayOff: Waiting, "If it stays: `kubectl -n kube-flannel get daemonset kube-flannel-ds` with the tenant's kubeconfig; a node that does not answer holds it.";
+        /// The overlay was switched off, and stays until flannel is back on the network below on every node, and no node is known by its address there.
+        SwitchingOverlayOff: Waiting, "Delete the Machines that the message names, if any. Else, if it stays: `kubectl -n kube-flannel get daemonset kube-flannel-ds` with the tenant's kubeconfig; a node that does not answer holds it.";
         /// The objects inside the tenant cluster are in place.
         InPlace: Fine, "";
         /// The objects inside the tenant cluster are written once the API answers.

@@ -16,6 +16,12 @@ pub struct Rotation {
     #[serde(default, rename = "usersCA", skip_serializing_if = "Option::is_none")]
     pub users_ca: Option<Turn>,
 
+    /// The authority `client-ca`, which signs client certificates of components, addons, the operator and kubelets. When it
+    /// is over all of before are refused. Until then all are let in: it waits for nodes whose kubelets may have one of
+    /// before. Default: it stays as it is. Example: `{"generation": 2, "nodes": "Replace"}`.
+    #[serde(default, rename = "clientCA", skip_serializing_if = "Option::is_none")]
+    pub client_ca: Option<ClientTurn>,
+
     /// The authority `front-proxy-ca`, which signs the certificate that kube-apiservers show to aggregated API servers. When
     /// it is over an older one is believed by nobody. Default: it stays as it is. Example: `{"generation": 2}`.
     #[serde(
@@ -37,6 +43,13 @@ pub struct Rotation {
     /// stay as they are. Example: `{"generation": 2}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption_keys: Option<Turn>,
+
+    /// The administrator's certificate in the Secret `<name>-kubeconfig`. A higher number has another one made, at once. The
+    /// one of before is let in until it ends (`previousUntil` of `status.rotation`), because a client certificate cannot be
+    /// taken back: where it was stolen turn `usersCA`. Default: it is made anew when two thirds of its life are over.
+    /// Example: `{"generation": 2}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubeconfig: Option<KubeconfigTurn>,
 }
 
 impl Rotation {
@@ -59,6 +72,16 @@ pub struct Turn {
     /// believed. Default: `false`. Example: `true`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hold: bool,
+}
+
+/// A certificate that is made anew.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeconfigTurn {
+    /// For which number it is made, 1 to 1000000; a new tenant cluster has the first. It may only rise. Required, no
+    /// default. Example: 2.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub generation: u32,
 }
 
 /// Keys that are turned, and of which what they signed lasts for a time.
@@ -84,6 +107,51 @@ pub struct KeyTurn {
     pub complete: Option<u32>,
 }
 
+/// The authority of machinery's client certificates that is turned: kubelets have some of them.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientTurn {
+    /// Which generation is to sign, 1 to 1000000; a new tenant cluster has the first. A number above all that there were
+    /// (`status.rotation`) makes a new one. One that is still believed signs again; one that was dropped cannot come
+    /// back. Required, no default. Example: 2.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub generation: u32,
+
+    /// `true`: the rotation stays where it is, and no machine is replaced for it. As long as nothing is dropped the
+    /// generations of before and after are both believed. Default: `false`. Example: `true`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
+
+    /// The generation whose rotation does not wait for nodes of before, 1 to 1000000: their kubelets are refused as soon as
+    /// all else is signed by the new one, and stay so until their machines are replaced. For a key that was stolen.
+    /// Default: it waits. Example: 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub complete: Option<u32>,
+
+    /// What becomes of nodes whose kubelets may have a certificate of before, `Wait` or `Replace`. Default: `Wait`.
+    /// Example: `Replace`.
+    #[serde(default, skip_serializing_if = "NodesOfBefore::is_default")]
+    pub nodes: NodesOfBefore,
+}
+
+/// What becomes of nodes whose kubelets may have a certificate of before.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum NodesOfBefore {
+    /// Nothing: the rotation waits until each was replaced for another reason, or until its certificate has ended, which
+    /// is a year after the new one began to sign.
+    #[default]
+    Wait,
+    /// Node pools replace their machines, as they do for another version, and with the same surge.
+    Replace,
+}
+
+impl NodesOfBefore {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// How far the rotation of one thing is.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -104,11 +172,21 @@ pub struct RotationStatus {
     /// When it was first seen in this phase, RFC 3339, UTC. Example: `2027-01-31T12:00:00Z`.
     #[schemars(length(max = 64))]
     pub since: String,
+    /// Until when another generation signed certificates of kubelets, RFC 3339, UTC: a machine that was made before may have
+    /// one. Absent where none did, and of what kubelets have nothing of. Example: `2027-01-31T12:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub signed_until: Option<String>,
     /// What it waits for, and what would let it go on. Absent where it waits for nothing.
     /// Example: `kube-apiservers that believe generations 1 and 2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub waiting_for: Option<String>,
+    /// Of `kubeconfig` alone: until when the certificate of before is let in, RFC 3339, UTC; sooner where `usersCA` is
+    /// turned. Absent where there is none. Example: `2027-11-29T00:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub previous_until: Option<String>,
 }
 
 /// How far a rotation is.

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::backup::{BackupStatus, RestoreProgress};
+use super::encryption::EncryptionStatus;
 use super::hibernation::HibernationStatus;
 use super::rotation::RotationStatus;
 use super::upgrade::UpgradeStatus;
@@ -57,6 +58,11 @@ pub struct TenantClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub rotation: Vec<RotationStatus>,
+
+    /// How far encryption at rest is. Absent where nothing but Secrets is encrypted, or ever was.
+    /// Example: `{"resources": ["configmaps", "secrets"]}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<EncryptionStatus>,
 
     /// How far sleep is. Absent where it is awake and `spec.hibernation.enabled` is false.
     /// Example: `{"phase": "Asleep", "since": "2027-01-31T12:00:00Z", "drained": true, "quiet": true}`.

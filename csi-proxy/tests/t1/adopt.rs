@@ -499,9 +499,8 @@ async fn whoever_dies_at_any_write_is_followed_by_one_that_goes_on() -> Result<(
         Box::pin(async {
             while let Some(crash) = ledger.next() {
                 let died = stage.life(crash).await;
-                if !died.with_context(|| format!("died at the write {crash:?}"))? {
-                    ledger.survived(crash);
-                }
+                let died = died.with_context(|| format!("died at the write {crash:?}"))?;
+                ledger.ended(crash, died);
             }
             anyhow::Ok(())
         })

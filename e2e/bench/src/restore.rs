@@ -17,18 +17,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use api::tenant_cluster::EtcdMemberStatus;
 use api::{ConditionType, Reason, Restore, Snapshot, condition};
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod};
-use kube::api::{DeleteParams, ListParams, LogParams, ObjectMeta, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::{DeleteParams, ListParams, LogParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use suites::cluster::wait::wait_for;
 use suites::cluster::{OPERATOR_NAMESPACE, Tenant};
 use suites::scenario::pods::{self, Command};
-use suites::scenario::steady::Steady;
 use suites::scenario::{self, Scenario};
 
-use self::figures::{Ack, losses_s, lost, noise, samples};
-use self::load::Load;
+use self::figures::{Ack, losses_s, lost, samples};
+use self::flows::{Both, Flow};
+use self::load::{Load, fill};
 pub use self::options::Options;
 use self::options::{BESIDE, ready};
 pub use self::report::{Most, Report};
@@ -41,9 +41,6 @@ use super::{percentile, processes, round};
 const STATUS_PORT: u16 = 2382;
 /// Component label of that process.
 const BACKUP: &str = "backup";
-/// Bytes of one object of the data.
-const OBJECT: usize = 256 * 1024;
-const MIB: usize = 1024 * 1024;
 /// Members are replaced no sooner after one another (docs/etcd.md).
 const BETWEEN: Duration = Duration::from_secs(600);
 
@@ -63,10 +60,10 @@ pub async fn run(options: &Options, say: &(dyn Fn(String) + Sync)) -> Result<Rep
         deltas: options.deltas,
         restore_s: Spread::default(),
         member_replaced_s: Spread::default(),
-        failed: None,
-        answered: None,
-        gap_s: None,
-        flows: BTreeMap::new(),
+        failed: BTreeMap::new(),
+        answered: BTreeMap::new(),
+        gap_s: BTreeMap::new(),
+        took_s: BTreeMap::new(),
         lost: None,
         notes: Vec::new(),
     };
@@ -229,23 +226,6 @@ async fn restores(
     Ok(())
 }
 
-/// Objects that no compression makes small.
-async fn fill(maps: &Api<ConfigMap>, mib: usize) -> Result<()> {
-    for number in 0..mib * MIB / OBJECT {
-        let map = ConfigMap {
-            metadata: ObjectMeta {
-                name: Some(format!("data-{number}")),
-                ..ObjectMeta::default()
-            },
-            data: Some([("noise".to_owned(), noise(number as u64, OBJECT))].into()),
-            ..ConfigMap::default()
-        };
-        let made = maps.create(&PostParams::default(), &map).await;
-        made.with_context(|| format!("write object {number} of the data"))?;
-    }
-    Ok(())
-}
-
 /// A full snapshot, so that the writes after it are deltas.
 async fn snapshot(s: &Scenario, cluster: &str, number: usize, options: &Options) -> Result<()> {
     let all: Api<Snapshot> = Api::namespaced(s.client().clone(), &s.namespace);
@@ -352,41 +332,37 @@ async fn replacements(
     let kubeconfig = tenant.kubeconfig(options.patience).await?;
     let load = Load::new(Api::namespaced(admin, "default"));
     let (mut times, mut acks) = (Vec::new(), Vec::<Ack>::new());
-    let (mut failed, mut answered, mut gap) = (0, 0, Duration::ZERO);
+    let mut replaced = Flow::default();
     for round in 0..options.replacements {
         if round > 0 {
             // The operator waits for so long by itself, and that is not what is measured.
             tokio::time::sleep(BETWEEN).await;
         }
-        let steady = Steady::start(&kubeconfig).await?;
-        let replaced = replace(&tenant, round % 3, options);
-        let (time, written) = load.write_during(BESIDE, replaced).await?;
-        let outcome = steady.finish().await?;
+        let clients = Both::start(&kubeconfig).await?;
+        let goes = replace(&tenant, round % 3, options);
+        let (time, written) = load.write_during(BESIDE, goes).await?;
+        let (flow, notes) = clients.finish(time).await?;
         acks.extend(written.acks);
         times.push(time.as_secs_f64());
-        (failed, answered) = (failed + outcome.failed(), answered + outcome.answered());
-        gap = gap.max(outcome.gap());
-        report.notes.extend(outcome.failures());
+        replaced.add(&flow);
+        report.notes.extend(notes);
         say(format!(
             "member {round} is replaced after {:.1} s",
             time.as_secs_f64()
         ));
     }
     report.member_replaced_s = Spread::of(&times);
-    let measured = flows::measure(&tenant, &kubeconfig, &load, options).await?;
+    report.record("replacement", &replaced);
+    let measured = flows::measure(s.client(), &tenant, &kubeconfig, &load, options).await?;
     acks.extend(measured.acks);
     report.notes.extend(measured.notes);
     for (name, flow) in measured.flows {
         say(format!(
-            "{name}: {:.1} s, {} of {} requests failed",
-            flow.took_s,
-            flow.failed,
-            flow.failed + flow.answered
+            "{name}: {:.1} s, {:?} requests failed",
+            flow.took_s, flow.failed
         ));
-        report.flows.insert(name.to_owned(), flow);
+        report.record(name, &flow);
     }
-    (report.failed, report.answered) = (Some(failed), Some(answered));
-    report.gap_s = Some(round(gap.as_secs_f64()));
     let gone = lost(&acks, &load.found().await?);
     report.lost = Some(report.lost.unwrap_or_default() + gone);
     Ok(())

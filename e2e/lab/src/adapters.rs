@@ -1,4 +1,4 @@
-//! Programs of Covey that some tenant clusters have beside them, because an addon asks for them.
+//! Programs of Covey that some tenant clusters have beside them, or on their nodes, because an addon asks for them.
 //!
 //! Invariant: their images have the names that the operator's settings have by default.
 
@@ -17,11 +17,18 @@ pub enum Adapter {
     Csi,
     /// `autoscaler`, for the addon of this name.
     Autoscaler,
+    /// `link-node`, for the addon `overlay`; nodes pull it.
+    Overlay,
 }
 
 impl Adapter {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::CloudController, Self::Csi, Self::Autoscaler];
+    pub const ALL: [Self; 4] = [
+        Self::CloudController,
+        Self::Csi,
+        Self::Autoscaler,
+        Self::Overlay,
+    ];
 
     /// Its binary.
     pub(crate) fn program(self) -> &'static str {
@@ -29,6 +36,7 @@ impl Adapter {
             Self::CloudController => "ccm",
             Self::Csi => "csi-proxy",
             Self::Autoscaler => "autoscaler",
+            Self::Overlay => "link-node",
         }
     }
 
@@ -38,6 +46,7 @@ impl Adapter {
             Self::CloudController => images::ccm(&name("ccm"), binary),
             Self::Csi => images::csi(&name("csi"), binary),
             Self::Autoscaler => images::autoscaler(&name("autoscaler"), binary),
+            Self::Overlay => images::link_node(&name("link-node"), binary),
         }
     }
 }

@@ -10,10 +10,12 @@
 //! | `ground` | the lab that they are in, or what of one they need |
 //! | `start`, `end` | one host's life |
 //! | `describe` | what a user is told |
+//! | `room` | whether they can become nodes here |
 //!
 //! Invariant: a host is remembered as soon as it runs, what [`remove`] or `lab down` leaves of it on the
 //! machine is an error, and an [`add`] that fails leaves nothing that was not there before.
 
+mod capacity;
 mod describe;
 mod end;
 mod ground;
@@ -38,6 +40,7 @@ use crate::{
     up::preload,
 };
 
+pub use capacity::hindrance;
 pub use describe::{Described, Way};
 pub use options::Options;
 pub use root::{is_prepared, prepare};

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 pub use catalogue::{
     autoscaler, bash, busybox, ccm, control_plane, coredns, csi, csi_sidecars, etcd, etcd_agent,
-    flannel, konnectivity_agent, konnectivity_server, kube_proxy, operator, pause, testbox,
-    testserver,
+    flannel, konnectivity_agent, konnectivity_server, kube_proxy, link_node, operator, pause,
+    testbox, testserver,
 };
 pub use layout::{Layout, write};
 pub use push::ensure_pushed;

@@ -30,6 +30,8 @@ use crate::{
 
 /// The operator's binary.
 const OPERATOR: &str = "operator";
+/// StorageClass that etcd of tenant clusters may be of besides the default one. Nothing makes it but who moves an etcd.
+pub const SECOND_CLASS: &str = "lab-local-second";
 /// The binary beside each member of a tenant cluster's etcd.
 const ETCD_AGENT: &str = "etcd-agent";
 
@@ -140,6 +142,9 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
     // Load balancers that nobody has, whose part tests play.
     let classes = r#"config.endpoint.classes=["example.com/losses","example.com/names"]"#;
     helm.args(["--set-json", classes]);
+    // What etcd may move to: `bench restore` makes it, of the same storage.
+    let second = format!(r#"config.etcdStorageClasses=["{SECOND_CLASS}"]"#);
+    helm.args(["--set-json", &second]);
     // Nodes' ranges for pods are the lab's own doing: no node says them.
     let pods = format!(
         r#"config.network.reserved=["{}"]"#,

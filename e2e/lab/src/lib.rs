@@ -44,7 +44,7 @@ pub use adapters::Adapter;
 pub use cache::cache_dir;
 pub use cargo::Build;
 pub use down::down;
-pub use install::{Operator, install_operator};
+pub use install::{Operator, SECOND_CLASS, install_operator};
 pub use layout::{Layout, MANAGEMENT_HOST, ZONE};
 pub use prepare::prepare;
 pub use status::status;

@@ -4,18 +4,21 @@
 //! `COVEY_TEST_REQUIRE_LAB=1`). With
 //! `COVEY_KEEP=1` what it made stays. Tests may run side by side, also those of other processes; one that
 //! changes what they share (the operator) runs alone ([`run_alone`]).
-//! Invariant: after a test, whether it passed or not, nothing of it is left in the lab.
+//! Invariant: after a test, whether it passed or not, nothing of it is left in the lab; none passes in which the etcd of a
+//! tenant cluster was begun anew.
 
 pub mod autoscaler;
 mod backups;
 mod dump;
 pub mod hotplug;
+mod identities;
 pub mod kubectl;
 pub mod lab_hosts;
 pub mod pods;
 pub mod processes;
 pub mod stateful;
 pub mod steady;
+pub mod traffic;
 mod turn;
 pub mod versions;
 pub mod workers;
@@ -40,6 +43,7 @@ use serde_json::json;
 use tokio::process::Command;
 
 use crate::cluster::{Management, Tenant, suffix, wait::wait_gone};
+use identities::Identities;
 use turn::Turn;
 
 /// How long tests wait for a tenant while others are busy too. Nothing is proven by it: figures
@@ -111,7 +115,13 @@ async fn inside(
 ) -> Result<()> {
     let _held = turn.wait(management.layout.root().join("tests")).await?;
     let scenario = Scenario::new(management, name).await?;
+    let identities = Identities::watch(scenario.client(), &scenario.namespace);
     let outcome = AssertUnwindSafe(test(&scenario)).catch_unwind().await;
+    let same = identities
+        .check(scenario.client(), &scenario.namespace)
+        .await;
+    drop(identities);
+    let outcome = outcome.map(|done| done.and(same));
     let failure = match outcome {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(format!("{error:#}")),

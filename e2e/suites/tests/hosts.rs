@@ -45,6 +45,8 @@ use suites::{
 
 #[path = "hosts/lost.rs"]
 mod lost;
+#[path = "hosts/overlay.rs"]
+mod overlay;
 
 #[tokio::test]
 async fn machines_reached_by_ssh_become_nodes_that_run_pods_and_are_given_back_clean() {

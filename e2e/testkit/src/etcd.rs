@@ -96,15 +96,9 @@ impl Etcd {
     /// # Errors
     /// As [`Self::write`].
     pub async fn remove(&self, keys: &[String]) -> Result<()> {
-        let session = self.session();
-        let removals = keys.iter().map(|key| {
-            let session = &session;
-            async move { session.delete(&STANDARD.encode(key)).await.map(drop) }
-        });
-        stream::iter(removals)
-            .buffer_unordered(AT_ONCE)
-            .try_collect()
-            .await
+        let keys: Vec<_> = keys.iter().map(|key| STANDARD.encode(key)).collect();
+        let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+        self.session().delete_all(&keys).await
     }
 
     pub(crate) fn session(&self) -> Session {
@@ -153,9 +147,16 @@ impl Session {
         )
     }
 
-    /// Removes one key (in base64).
-    pub(crate) async fn delete(&self, key: &str) -> Result<i64> {
-        revision(&self.post("deleterange", &json!({"key": key})).await?)
+    /// Removes these keys (in base64), some at a time.
+    pub(crate) async fn delete_all(&self, keys: &[&str]) -> Result<()> {
+        let removals = keys.iter().map(|key| {
+            let body = json!({ "key": key });
+            async move { self.post("deleterange", &body).await.map(drop) }
+        });
+        stream::iter(removals)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
     }
 
     async fn post(&self, method: &str, body: &Value) -> Result<Value> {

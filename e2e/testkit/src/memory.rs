@@ -78,6 +78,7 @@ pub struct Memory {
 struct Shared {
     inner: Mutex<Inner>,
     revisions: tokio::sync::watch::Sender<u64>,
+    refuses: tokio::sync::watch::Sender<bool>,
     known: Option<BTreeSet<String>>,
     young: Option<Young>,
 }
@@ -131,6 +132,7 @@ impl Memory {
                     early: BTreeMap::new(),
                 }),
                 revisions: tokio::sync::watch::Sender::new(revision),
+                refuses: tokio::sync::watch::Sender::new(false),
                 known: None,
                 young: None,
             }),
@@ -164,6 +166,13 @@ impl Memory {
     #[must_use]
     pub fn refused(&self) -> Vec<String> {
         self.shared.lock().refused.iter().cloned().collect()
+    }
+
+    /// Returns once there is one of [`Self::refused`]: who asked may try it again and again.
+    pub async fn refuses(&self) {
+        let mut refuses = self.shared.refuses.subscribe();
+        // The sender is ours, so waiting cannot fail.
+        let _ = refuses.wait_for(|refuses| *refuses).await;
     }
 
     /// A client that may do everything.
@@ -259,6 +268,7 @@ fn handle(
     {
         eprintln!("refused, because no recording has a request of this kind: {kind}");
         inner.refused.insert(kind.clone());
+        shared.refuses.send_replace(true);
         let refusal = Refusal::new(501, "NotImplemented", format!("never recorded: {kind}"));
         return whole((501, answer::status(&refusal)));
     }

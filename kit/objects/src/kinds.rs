@@ -124,6 +124,10 @@ kinds! {
     CSI_DRIVER = "storage.k8s.io" "v1" "CSIDriver" "csidrivers" cluster;
     CSI_NODE = "storage.k8s.io" "v1" "CSINode" "csinodes" cluster;
     STORAGE_CLASS = "storage.k8s.io" "v1" "StorageClass" "storageclasses" cluster;
+    VOLUME_SNAPSHOT = "snapshot.storage.k8s.io" "v1"
+        "VolumeSnapshot" "volumesnapshots" namespaced;
+    VOLUME_SNAPSHOT_CONTENT = "snapshot.storage.k8s.io" "v1"
+        "VolumeSnapshotContent" "volumesnapshotcontents" cluster;
     VOLUME_SNAPSHOT_CLASS = "snapshot.storage.k8s.io" "v1"
         "VolumeSnapshotClass" "volumesnapshotclasses" cluster;
     VOLUME_ATTACHMENT = "storage.k8s.io" "v1" "VolumeAttachment" "volumeattachments" cluster;

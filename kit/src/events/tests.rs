@@ -54,22 +54,26 @@ fn notice(message: &str) -> Notice {
 #[tokio::test(start_paused = true)]
 async fn the_same_event_is_written_once_in_ten_minutes() {
     let (publisher, sent) = publisher(&[]);
-    assert!(publisher.publish(&regarding("1"), &notice("a")).await);
+    let publish = async |uid, message| publisher.publish(&regarding(uid), &notice(message)).await;
+    assert_eq!(publish("1", "a").await, Published::Written);
     for _ in 0..9 {
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert!(!publisher.publish(&regarding("1"), &notice("a")).await);
+        assert_eq!(publish("1", "a").await, Published::Before);
     }
-    assert!(
-        publisher.publish(&regarding("1"), &notice("b")).await,
+    assert_eq!(
+        publish("1", "b").await,
+        Published::Written,
         "another message"
     );
-    assert!(
-        publisher.publish(&regarding("2"), &notice("a")).await,
+    assert_eq!(
+        publish("2", "a").await,
+        Published::Written,
         "another object"
     );
     tokio::time::advance(Duration::from_secs(60)).await;
-    assert!(
-        publisher.publish(&regarding("1"), &notice("a")).await,
+    assert_eq!(
+        publish("1", "a").await,
+        Published::Written,
         "ten minutes later"
     );
     assert_eq!(sent.lock().unwrap().len(), 4);
@@ -81,21 +85,22 @@ async fn events_of_one_reason_are_written_once_in_ten_minutes_whatever_their_wor
     for number in 0..9 {
         let notice = notice(&format!("request {number} is denied"));
         let written = publisher.publish_by_reason(&regarding("1"), &notice).await;
-        assert_eq!(written, number == 0);
+        assert_eq!(written == Published::Written, number == 0);
         tokio::time::advance(Duration::from_secs(60)).await;
     }
     tokio::time::advance(Duration::from_secs(60)).await;
     let (one, notice) = (regarding("1"), notice("request 9 is denied"));
     let again = publisher.publish_by_reason(&one, &notice).await;
-    assert!(again, "ten minutes later");
+    assert_eq!(again, Published::Written, "ten minutes later");
     assert_eq!(sent.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]
 async fn an_event_that_was_refused_is_tried_again_next_time() {
     let (publisher, sent) = publisher(&[403]);
-    assert!(!publisher.publish(&regarding("1"), &notice("a")).await);
-    assert!(publisher.publish(&regarding("1"), &notice("a")).await);
+    let publish = async || publisher.publish(&regarding("1"), &notice("a")).await;
+    assert_eq!(publish().await, Published::Failed);
+    assert_eq!(publish().await, Published::Written);
     assert_eq!(sent.lock().unwrap().len(), 2);
 }
 

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::Client;
 use kube::api::{Api, PostParams};
 
-use super::config::LeaseConfig;
+use super::config::{LeaseConfig, Notes};
 use super::plan::Record;
 
 /// Longer than a healthy API server needs, short enough for two tries before the deadline.
@@ -52,6 +52,8 @@ pub(super) struct LeaseClient {
     duration: Duration,
     /// When we took the Lease, for people.
     acquired: Option<MicroTime>,
+    /// What is said in the Lease besides.
+    pub(super) notes: Notes,
 }
 
 impl LeaseClient {
@@ -69,6 +71,7 @@ impl LeaseClient {
             identity: identity.clone(),
             duration: timing.duration,
             acquired: None,
+            notes: Notes::default(),
         }
     }
 
@@ -123,6 +126,8 @@ impl LeaseClient {
                 name: Some(self.name.clone()),
                 namespace: Some(self.namespace.clone()),
                 resource_version,
+                labels: Some(self.notes.labels.clone()).filter(|labels| !labels.is_empty()),
+                annotations: Some(self.notes.annotations.clone()).filter(|all| !all.is_empty()),
                 ..ObjectMeta::default()
             },
             spec: Some(LeaseSpec {

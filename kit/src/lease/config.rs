@@ -2,6 +2,8 @@
 //!
 //! Invariant: a value; what it means is decided in [`super::plan`].
 
+use std::collections::BTreeMap;
+
 use super::plan::Timing;
 
 /// What is to be elected, and who we are.
@@ -16,4 +18,13 @@ pub struct LeaseConfig {
     pub identity: String,
     /// Spans, see [`Timing`].
     pub timing: Timing,
+}
+
+/// What a holder says in its Lease.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Notes {
+    /// Labels of the Lease.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the Lease.
+    pub annotations: BTreeMap<String, String>,
 }

@@ -58,13 +58,16 @@ impl Server {
     }
 
     fn start(&self, who: &'static str) -> (Leadership, Election) {
-        let config = LeaseConfig {
-            namespace: "covey-system".to_owned(),
-            name: "operator".to_owned(),
-            identity: who.to_owned(),
-            timing: Timing::default(),
-        };
-        Election::start(self.client(who), config)
+        Election::start(self.client(who), config(who))
+    }
+}
+
+fn config(who: &str) -> LeaseConfig {
+    LeaseConfig {
+        namespace: "covey-system".to_owned(),
+        name: "operator".to_owned(),
+        identity: who.to_owned(),
+        timing: Timing::default(),
     }
 }
 
@@ -266,4 +269,59 @@ async fn a_release_during_doubt_still_clears_the_holder() {
     server.lock().cut_off.clear();
     election.release().await;
     assert_eq!(server.holder().as_deref(), Some(""));
+}
+
+#[tokio::test]
+async fn work_of_a_revoked_claim_passes_no_fence_and_all_else_does() {
+    let (leadership, claim) = (Leadership::always(), Claim::default());
+    assert!(claim.is_idle());
+    let (seen, is_busy) = claim
+        .clone()
+        .scope(async {
+            let before = leadership.ensure().is_ok();
+            claim.revoke();
+            ((before, leadership.ensure().is_ok()), !claim.is_idle())
+        })
+        .await;
+    assert_eq!(seen, (true, false));
+    assert!(is_busy, "what runs in it has it");
+    assert!(claim.is_idle(), "and gives it back");
+    leadership.ensure().expect("nothing else is stopped by it");
+}
+
+#[tokio::test]
+async fn what_is_spawned_takes_the_claim_along() {
+    let claim = Claim::default();
+    let spawned = claim.clone().scope(async { Claim::current() }).await;
+    assert!(!claim.is_idle());
+    claim.revoke();
+    assert!(spawned.is_some_and(|spawned| spawned.is_revoked()));
+    assert!(claim.is_idle());
+    assert!(Claim::current().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_let_a_seat_lapse_never_holds_it_again() {
+    let server = Server::default();
+    let (leadership, candidate) = Candidate::new();
+    let (notes, said) = watch::channel(Notes::default());
+    let client = server.client("a");
+    let (_election, seat) = candidate.campaign_for_a_seat(&client, vec![config("a")], said);
+    leadership.acquired().await;
+    assert_eq!(seat.borrow().as_deref(), Some("operator"));
+    let said = |server: &Server| server.lock().lease.clone().unwrap()["metadata"].clone();
+    assert!(said(&server)["annotations"].is_null());
+    let annotations = [("a".to_owned(), "b".to_owned())].into();
+    notes.send_modify(|notes| notes.annotations = annotations);
+    pass(1).await;
+    assert_eq!(said(&server)["annotations"]["a"], "b", "at once");
+    server.lock().cut_off.push("a");
+    pass(11).await;
+    assert!(!leadership.is_leader());
+    server.lock().cut_off.clear();
+    pass(60).await;
+    assert!(
+        !leadership.is_leader(),
+        "others may do by now what it did, and nothing in the Lease says so"
+    );
 }

@@ -17,6 +17,7 @@ use kube::{Resource as _, ResourceExt as _};
 use crate::context::Context;
 use crate::controllers::status_only::{self, Error};
 use crate::fleet::plan;
+use crate::shards::plan::INSTALLATION;
 use crate::state;
 
 /// How long changes of tenant clusters are throttled.
@@ -47,8 +48,15 @@ async fn step(ctx: &Context, policy: &FleetPolicy) -> Result<Option<Duration>, E
     };
     let before = policy.status.clone().unwrap_or_default();
     if before != wanted {
-        status_only::write(ctx, policy, &wanted).await?;
-        tell(ctx, policy, &before, &wanted).await;
+        let write = async {
+            status_only::write(ctx, policy, &wanted).await?;
+            tell(ctx, policy, &before, &wanted).await;
+            Ok::<_, Error>(())
+        };
+        // Of several replicas that decide the same one says so.
+        if let Some(written) = ctx.shards.run(INSTALLATION, write).await {
+            written?;
+        }
     }
     let pause = again.map(|again| again.duration_since(now));
     // Later than the moment, never earlier: a look before it would be one for nothing.

@@ -2,7 +2,7 @@
 //! write the status. Who cares for the TenantCluster carries one out that is not dry, and says in its status how far it is.
 //!
 //! Invariant: nothing is stopped here, and nothing but the status is written, and what a TenantCluster gets of another one
-//! that it becomes ([`into`]); nothing is deleted but volumes that the tenant cluster does not know, once that was decided
+//! that it becomes ([`into`]); nothing is deleted but volumes and snapshots that it does not know, once that was decided
 //! ([`crate::restoring::volumes`]); what was found is looked for again only where etcd has become another one since.
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::controllers::tenant_backup::error::Error;
 use crate::restoring::volumes::to_delete;
 use crate::{state, status};
 
-/// PersistentVolumes that an Event names.
+/// Objects that point nowhere that an Event names.
 const TOLD: usize = 5;
 
 /// One reconcile, from the top.
@@ -72,8 +72,8 @@ async fn step(ctx: &Context, restore: &Restore) -> Result<Option<Duration>, Erro
     Ok(plan.again.and_then(|again| Duration::try_from(again).ok()))
 }
 
-/// Deletes volumes that are to go. What they are is known from a look just now; the Restore is read anew for it, because what
-/// follows cannot be undone.
+/// Deletes volumes and snapshots that are to go. What they are is known from a look just now; the Restore is read anew for
+/// it, because what follows cannot be undone.
 async fn delete_volumes(
     ctx: &Context,
     restore: &Restore,
@@ -102,7 +102,7 @@ async fn delete_volumes(
     inside::delete(ctx, inside, &to_delete(&live, look, *since)).await
 }
 
-/// Tells of PersistentVolumes that are found to point nowhere, before the status says it.
+/// Tells of what is found to point nowhere, before the status says it.
 async fn tell_missing(ctx: &Context, restore: &Restore, wanted: &RestoreStatus) {
     let before = restore.status.as_ref().map(|status| &status.missing);
     if wanted.missing.is_empty() || before == Some(&wanted.missing) {
@@ -112,7 +112,7 @@ async fn tell_missing(ctx: &Context, restore: &Restore, wanted: &RestoreStatus) 
     let named = wanted.missing.iter().take(TOLD);
     let named: Vec<_> = named.map(|missing| missing.name.as_str()).collect();
     let message = format!(
-        "PersistentVolumes of the tenant cluster have no volume behind them: {}{}; see status.missing",
+        "PersistentVolumes or VolumeSnapshotContents of the tenant cluster have nothing behind them: {}{}; see status.missing",
         named.join(", "),
         if many > TOLD { " and others" } else { "" },
     );

@@ -67,9 +67,9 @@ async fn run_to_end(
                 true => ctx.backups.hold_test(&uid),
                 false => ctx.backups.end_test(&uid),
             }
-            if let Some(said) = plan.said {
-                tell(ctx, cluster, said);
-            }
+            let saved = observed.saved_keys(now);
+            let is_news = ctx.backups.publish_saved(&uid, saved);
+            tell(ctx, cluster, plan.said, is_news);
             return Ok(plan.again.and_then(|again| Duration::try_from(again).ok()));
         }
         ctx.leadership.ensure().map_err(Error::Fence)?;
@@ -79,9 +79,10 @@ async fn run_to_end(
 }
 
 /// Tells, and has it said where it is news.
-fn tell(ctx: &Context, cluster: &Arc<TenantCluster>, said: Said) {
+fn tell(ctx: &Context, cluster: &Arc<TenantCluster>, said: Option<Said>, is_news: bool) {
     let uid = cluster.uid().unwrap_or_default();
-    if ctx.backups.publish(&uid, said) {
+    let is_said = said.is_some_and(|said| ctx.backups.publish(&uid, said));
+    if is_said || is_news {
         let cluster = ObjectRef::from_obj(&**cluster);
         ctx.throttle.call(&state::key(&cluster));
         // Fails only once the controller has ended.

@@ -105,7 +105,7 @@ pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result
         }
     }
     // Whether it is being rolled out was seen, as far as it can be.
-    if ctx.rollout_queue.saw(&uid, || ctx.stores.cluster_uids()) {
+    if ctx.rollout_queue.saw(&uid, || ctx.own_cluster_uids()) {
         ctx.trigger_next();
     }
     let found = ctx.stores.clusters.get(&ObjectRef::from_obj(&*cluster));
@@ -184,6 +184,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             observed.turn = before.turn;
             observed.preflight = before.preflight;
             observed.held_tokens = before.held_tokens;
+            observed.kubelets.nodes = before.kubelets.nodes;
             // What was just made may not have been seen yet.
             observed.upgrade_snapshot = observed.upgrade_snapshot.or(before.upgrade_snapshot);
             watch_secrets(ctx, &observed);

@@ -28,6 +28,8 @@ pub struct Observed<'a> {
     pub running: &'a BTreeSet<String>,
     /// Hash of the operator's templates.
     pub templates: &'a str,
+    /// Whether other processes decide the same of other tenant clusters at the same time.
+    pub is_shared: bool,
     /// Now.
     pub now: Timestamp,
 }
@@ -64,6 +66,8 @@ enum Now {
 struct Members<'a> {
     name: &'a str,
     soak: SignedDuration,
+    /// How many failures it stands.
+    max_failures: i32,
     all: Vec<(&'a Tenant, Standing)>,
 }
 
@@ -107,7 +111,7 @@ pub fn plan(observed: &Observed) -> Plan {
                     Now::Soaks { wave, until }
                 }
                 (true, ..) => {
-                    admitted.extend(wave.waiting().map(|tenant| tenant.uid.clone()));
+                    admitted.extend(wave.may_begin(spec, &waves, observed.is_shared));
                     let wave = wave.name.to_owned();
                     Now::Rolls { wave }
                 }
@@ -169,6 +173,7 @@ fn waves<'a>(spec: &'a FleetPolicySpec, observed: &Observed<'a>) -> Vec<Members<
         let members = Members {
             name: &wave.name,
             soak: signed(&wave.soak),
+            max_failures: wave.max_failures,
             all: Vec::new(),
         };
         (Some(wave), size, members)
@@ -176,6 +181,7 @@ fn waves<'a>(spec: &'a FleetPolicySpec, observed: &Observed<'a>) -> Vec<Members<
     let rest = Members {
         name: REST,
         soak: SignedDuration::ZERO,
+        max_failures: 0,
         all: Vec::new(),
     };
     let mut waves: Vec<_> = named.chain([(None, None, rest)]).collect();
@@ -224,14 +230,41 @@ impl<'a> Members<'a> {
         waiting.map(|(tenant, _)| *tenant)
     }
 
+    /// UIDs of those that may begin. Where several processes decide, these are so many as may still be under way, the first in
+    /// an order that is the same for all: whoever sees less done than another process admits none that the other does not,
+    /// so all of them together stay within the budget.
+    fn may_begin(&self, spec: &FleetPolicySpec, waves: &[Self], is_shared: bool) -> Vec<String> {
+        let most = usize::try_from(spec.max_concurrent).unwrap_or(1).max(1);
+        let busy = waves
+            .iter()
+            .map(|wave| wave.count(|s| matches!(s, Standing::InFlight(_) | Standing::Failed(_))));
+        let busy = usize::try_from(busy.sum::<i32>()).unwrap_or(usize::MAX);
+        let places = match is_shared {
+            true => most.saturating_sub(busy),
+            false => usize::MAX,
+        };
+        let waiting = self.waiting().map(|tenant| tenant.uid.clone());
+        waiting.take(places).collect()
+    }
+
     fn waits(&self) -> bool {
         self.waiting().next().is_some()
     }
 
     /// Whether nobody of it is waited for.
     fn is_whole(&self) -> bool {
+        let stands = self.stands_its_failures();
         let mut all = self.all.iter();
-        all.all(|(_, standing)| matches!(standing, Standing::Done | Standing::LeftOut))
+        all.all(|(_, standing)| match standing {
+            Standing::Done | Standing::LeftOut => true,
+            Standing::Failed(_) => stands,
+            Standing::InFlight(_) | Standing::Waiting => false,
+        })
+    }
+
+    /// Whether no more failed than may.
+    fn stands_its_failures(&self) -> bool {
+        self.count(|standing| matches!(standing, Standing::Failed(_))) <= self.max_failures
     }
 
     /// Whether there is anybody to look at once it is whole.
@@ -239,7 +272,11 @@ impl<'a> Members<'a> {
         self.count(|standing| *standing == Standing::Done) > 0
     }
 
+    /// The failure that is one too many.
     fn failed(&self) -> Option<(&'a Tenant, &str)> {
+        if self.stands_its_failures() {
+            return None;
+        }
         self.all
             .iter()
             .find_map(|(tenant, standing)| match standing {

@@ -82,6 +82,7 @@ impl Fleet {
             tenants: &self.tenants,
             running: &self.queue.fleet_running(),
             templates: NEW,
+            is_shared: false,
             now: self.now,
         })
     }
@@ -301,6 +302,59 @@ fn failure_halts_until_somebody_says_that_it_is_mended() {
     fleet.policy.as_mut().unwrap().spec.retry = 3;
     fleet.write();
     assert_eq!(fleet.progressing(), yes("True", "WaveSoaking"));
+}
+
+#[test]
+fn so_many_may_fail_as_the_wave_says_and_the_next_one_halts() {
+    let spec = json!({
+        "waves": [{
+            "name": "canary", "maxFailures": 1, "selector": { "matchLabels": { "wave": "canary" } },
+        }],
+        "maxConcurrent": 2,
+    });
+    let mut fleet = Fleet::new(&[("canary", 3), ("other", 2)], spec);
+    assert_eq!(fleet.ask(0), Answer::Go);
+    fleet.pass(DEADLINE);
+    assert_eq!(fleet.write(), ["team-a/t1", "team-a/t2"], "one may fail");
+    assert_eq!(fleet.status().halted, None);
+    assert_eq!(fleet.ask(1), Answer::Go);
+    assert_eq!(fleet.ask(2), Answer::Held, "who failed has its place still");
+    fleet.ends(1);
+    assert_eq!(fleet.ask(2), Answer::Go);
+    fleet.ends(2);
+    assert_eq!(fleet.write(), ["team-a/t3", "team-a/t4"], "it is whole");
+    assert_eq!(fleet.status().waves[0].failed, 1);
+    // Of those of no wave none may.
+    assert_eq!(fleet.ask(3), Answer::Go);
+    fleet.pass(DEADLINE);
+    assert_eq!(fleet.write(), [""; 0]);
+    let halted = fleet.status().halted.clone().unwrap();
+    assert_eq!(halted.tenant_cluster, "team-a/t3");
+}
+
+#[test]
+fn replicas_that_see_different_moments_stay_within_the_budget_together() {
+    let spec = json!({ "maxConcurrent": 2 });
+    let mut fleet = Fleet::new(&[("any", 6)], spec);
+    let admitted = |fleet: &Fleet| {
+        let observed = Observed {
+            policy: fleet.policy.as_ref(),
+            tenants: &fleet.tenants,
+            running: &BTreeSet::new(),
+            templates: NEW,
+            is_shared: true,
+            now: fleet.now,
+        };
+        plan(&observed).gate.admitted.unwrap()
+    };
+    let of =
+        |uids: &[&str]| -> BTreeSet<String> { uids.iter().map(|uid| (*uid).to_owned()).collect() };
+    assert_eq!(admitted(&fleet), of(&["uid-00", "uid-01"]));
+    assert_eq!(fleet.ask(0), Answer::Go);
+    // Who has not seen it yet admits it still, and nobody else.
+    assert_eq!(admitted(&fleet), of(&["uid-01"]));
+    fleet.ends(0);
+    assert_eq!(admitted(&fleet), of(&["uid-01", "uid-02"]));
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! What becomes of volumes that a tenant cluster, brought back, does not know, and what is said of them and of its
-//! PersistentVolumes that point nowhere. No I/O, no clock, no chance.
+//! What becomes of volumes and snapshots that a tenant cluster, brought back, does not know, and what is said of them and of
+//! its PersistentVolumes and VolumeSnapshotContents that point nowhere. No I/O, no clock, no chance.
 //!
-//! Laws (`tests`): what is not known whole decides nothing, and no volume goes by it; none goes before that was
-//! decided and confirmed and the tenant cluster serves, nor one that is attached, that a PersistentVolume or a claim inside
-//! names, or that came after the restore began; nothing is made anew for a PersistentVolume that points nowhere; a plan made
-//! again is the same.
+//! Laws (`tests`): what is not known whole decides nothing, and no volume or snapshot goes by it; none goes before that was
+//! decided and confirmed and the tenant cluster serves, nor a volume that is attached, a snapshot that a volume is being
+//! made of, one that anything inside names or asks for, or that came after the restore began; nothing is made anew for what
+//! points nowhere; a plan made again is the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,21 @@ use api::{ConditionStatus, ConditionType, Reason, Restore};
 use jiff::Timestamp;
 
 use super::begin::ended;
+use super::snapshots::{self, Content, Snapshot};
 
 #[cfg(test)]
 mod tests;
 
-/// Most orphans, and most PersistentVolumes that point nowhere, that are named in a status.
+/// Most orphans, and most objects that point nowhere, that are named in a status.
 pub const NAMED: usize = 100;
 /// Kind of a volume among orphans.
 pub const CLAIM: &str = "PersistentVolumeClaim";
+/// Kind of a snapshot among them.
+pub const SNAPSHOT: &str = "VolumeSnapshot";
+/// Kind of a PersistentVolume among what points nowhere.
+const VOLUME: &str = "PersistentVolume";
+/// Kind of a content among it.
+const CONTENT: &str = "VolumeSnapshotContent";
 /// What the stock provisioner puts before the UID of the claim that it makes a volume for
 /// (external-provisioner, `--volume-name-prefix`).
 const REQUEST_PREFIX: &str = "pvc-";
@@ -46,6 +53,8 @@ pub struct Volume {
     pub is_going: bool,
     /// What it had is gone, and it never gets anything else (phase `Lost`).
     pub is_lost: bool,
+    /// The snapshot that it is still being made of.
+    pub made_of: Option<String>,
 }
 
 /// A PersistentVolume of the tenant cluster.
@@ -73,6 +82,8 @@ pub struct Seen {
     pub known: Vec<Known>,
     /// Names of volumes that came while that was read.
     pub later: BTreeSet<String>,
+    /// The same of snapshots; nothing where tenant clusters are offered none.
+    pub snapshots: snapshots::Seen,
 }
 
 /// A look: none of it where anything could not be read whole; then why, in words that stay the same.
@@ -107,6 +118,19 @@ impl Seen {
         by_name.into_values().collect()
     }
 
+    /// Whether a volume is still being made of a snapshot.
+    fn is_needed(&self, snapshot: &Snapshot) -> bool {
+        let mut volumes = self.volumes.iter().filter(|volume| !volume.is_going);
+        volumes.any(|volume| volume.made_of.as_ref() == Some(&snapshot.name))
+    }
+
+    /// For whom the volume of a snapshot was made, where it is still there.
+    fn made_for(&self, snapshot: &Snapshot) -> Option<String> {
+        let mut volumes = self.volumes.iter();
+        let volume = volumes.find(|volume| volume.name == snapshot.volume)?;
+        volume.made_for.clone()
+    }
+
     /// PersistentVolumes that have no volume behind them, by name.
     #[must_use]
     pub fn missing(&self) -> Vec<&Known> {
@@ -122,11 +146,34 @@ impl Seen {
     }
 }
 
-/// Volumes to delete now.
+/// Whether what is named in `status.orphans` is a volume or a snapshot.
 #[must_use]
-pub fn to_delete<'a>(restore: &Restore, look: &'a Listed, since: Timestamp) -> Vec<&'a Volume> {
+pub fn is_storage(orphan: &Orphan) -> bool {
+    orphan.kind == CLAIM || orphan.kind == SNAPSHOT
+}
+
+/// What is to be deleted now.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Goes<'a> {
+    /// Snapshots, before volumes: some storage keeps a volume while it has any.
+    pub snapshots: Vec<&'a Snapshot>,
+    /// Volumes.
+    pub volumes: Vec<&'a Volume>,
+}
+
+impl Goes<'_> {
+    /// Whether nothing is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.snapshots.is_empty() && self.volumes.is_empty()
+    }
+}
+
+/// What is to be deleted now.
+#[must_use]
+pub fn to_delete<'a>(restore: &Restore, look: &'a Listed, since: Timestamp) -> Goes<'a> {
     let Ok(seen) = look else {
-        return Vec::new();
+        return Goes::default();
     };
     let spec = &restore.spec;
     let is_decided = spec.orphans == Orphans::Delete
@@ -134,10 +181,15 @@ pub fn to_delete<'a>(restore: &Restore, look: &'a Listed, since: Timestamp) -> V
         && !spec.dry_run
         && restore.metadata.deletion_timestamp.is_none()
         && ended(restore) == Some(true);
-    let orphans = seen.orphans(since).into_iter();
-    orphans
-        .filter(|volume| is_decided && !volume.is_attached)
-        .collect()
+    if !is_decided {
+        return Goes::default();
+    }
+    let volumes = seen.orphans(since).into_iter();
+    let snapshots = seen.snapshots.orphans(since).into_iter();
+    Goes {
+        snapshots: snapshots.filter(|found| !seen.is_needed(found)).collect(),
+        volumes: volumes.filter(|volume| !volume.is_attached).collect(),
+    }
 }
 
 /// What is said.
@@ -151,45 +203,85 @@ pub struct Said {
     pub message: String,
     /// Those that the tenant cluster does not know; none where that is not known.
     pub orphans: Option<Vec<Orphan>>,
-    /// PersistentVolumes that point nowhere; none where that is not known.
+    /// What points nowhere; none where that is not known.
     pub missing: Option<Vec<Missing>>,
 }
 
 /// Says it.
 #[must_use]
 pub fn said(restore: &Restore, look: &Listed, since: Timestamp) -> Said {
-    use ConditionStatus::{False, True, Unknown};
     let seen = match look {
         Ok(seen) => seen,
         Err(why) => {
             return Said {
-                status: Unknown,
+                status: ConditionStatus::Unknown,
                 reason: Reason::LookingForVolumes,
-                message: format!("{why}; all volumes are kept"),
+                message: format!("{why}; all volumes are kept, and all snapshots"),
                 orphans: None,
                 missing: None,
             };
         }
     };
-    let (orphans, missing) = (seen.orphans(since), seen.missing());
-    let found = orphans.len();
-    let attached = orphans.iter().filter(|volume| volume.is_attached).count();
-    let free = found - attached;
-    let (status, reason, message) = match restore.spec.orphans {
-        _ if found == 0 => (False, Reason::NoOrphans, String::new()),
+    let (volumes, snapshots) = (seen.orphans(since), seen.snapshots.orphans(since));
+    let (status, reason, message) = decided(restore, seen, &volumes, &snapshots);
+    let (nowhere, empty) = (seen.missing(), seen.snapshots.missing());
+    let both = [message, pointless(nowhere.len(), empty.len())].into_iter();
+    let both: Vec<_> = both.filter(|text| !text.is_empty()).collect();
+    let of_snapshots = snapshots.into_iter().map(|found| Orphan {
+        kind: SNAPSHOT.to_owned(),
+        name: found.name.clone(),
+        made_for: seen.made_for(found),
+        addresses: Vec::new(),
+    });
+    let contents = empty.into_iter().map(without_snapshot);
+    let missing = nowhere.into_iter().map(nowhere_to).chain(contents);
+    Said {
+        status,
+        reason,
+        message: both.join("; "),
+        orphans: Some(volumes.into_iter().map(told).chain(of_snapshots).collect()),
+        missing: Some(missing.take(NAMED).collect()),
+    }
+}
+
+/// What becomes of orphans.
+fn decided(
+    restore: &Restore,
+    seen: &Seen,
+    volumes: &[&Volume],
+    snapshots: &[&Snapshot],
+) -> (ConditionStatus, Reason, String) {
+    use ConditionStatus::{False, True};
+    let found = many(volumes.len(), snapshots.len());
+    let attached = volumes.iter().filter(|volume| volume.is_attached).count();
+    let needed = snapshots.iter().filter(|found| seen.is_needed(found));
+    let needed = needed.count();
+    let free = (volumes.len() - attached, snapshots.len() - needed);
+    let used = match (attached, needed) {
+        (0, 0) => String::new(),
+        (attached, 0) => format!("{attached} volumes are attached to machines"),
+        (0, needed) => format!("volumes are being made of {needed} snapshots"),
+        (attached, needed) => format!(
+            "{attached} volumes are attached to machines, volumes are being made of {needed} snapshots"
+        ),
+    };
+    match restore.spec.orphans {
+        _ if volumes.is_empty() && snapshots.is_empty() => {
+            (False, Reason::NoOrphans, String::new())
+        }
         Orphans::Keep => {
-            let message = format!("{found} volumes that the tenant cluster does not know are kept");
+            let message = format!("{found} that the tenant cluster does not know are kept");
             (True, Reason::VolumesKept, message)
         }
         Orphans::Report => {
             let message = format!(
-                "{found} volumes that the tenant cluster does not know are kept until spec.orphans is Keep or Delete"
+                "{found} that the tenant cluster does not know are kept until spec.orphans is Keep or Delete"
             );
             (True, Reason::VolumesFound, message)
         }
-        Orphans::Delete if free == 0 => {
+        Orphans::Delete if free == (0, 0) => {
             let message = format!(
-                "{attached} volumes that the tenant cluster does not know are attached to machines, and kept"
+                "{found} that the tenant cluster does not know are in use, and kept: {used}"
             );
             (True, Reason::VolumesKept, message)
         }
@@ -198,29 +290,44 @@ pub fn said(restore: &Restore, look: &Listed, since: Timestamp) -> Said {
                 true => "are being deleted",
                 false => "are deleted once this is confirmed",
             };
-            let but = match attached {
-                0 => String::new(),
-                attached => format!("; {attached} more are attached to machines, and kept"),
+            let but = match used.as_str() {
+                "" => String::new(),
+                used => format!("; more are in use, and kept: {used}"),
             };
-            let message =
-                format!("{free} volumes that the tenant cluster does not know {when}{but}");
+            let free = many(free.0, free.1);
+            let message = format!("{free} that the tenant cluster does not know {when}{but}");
             (True, Reason::VolumesDeleted, message)
         }
+    }
+}
+
+/// So many, in words.
+fn many(volumes: usize, snapshots: usize) -> String {
+    match (volumes, snapshots) {
+        (volumes, 0) => format!("{volumes} volumes"),
+        (0, snapshots) => format!("{snapshots} snapshots"),
+        (volumes, snapshots) => format!("{volumes} volumes and {snapshots} snapshots"),
+    }
+}
+
+/// What points nowhere, in words.
+fn pointless(volumes: usize, contents: usize) -> String {
+    let volumes = match volumes {
+        0 => None,
+        many => Some(format!(
+            "{many} PersistentVolumes of the tenant cluster have no volume behind them"
+        )),
     };
-    let nowhere = match missing.len() {
-        0 => String::new(),
-        many => format!(
-            "{many} PersistentVolumes of the tenant cluster have no volume behind them (status.missing)"
-        ),
+    let contents = match contents {
+        0 => None,
+        many => Some(format!(
+            "{many} VolumeSnapshotContents of the tenant cluster have no snapshot behind them"
+        )),
     };
-    let both = [message, nowhere].into_iter();
-    let both: Vec<_> = both.filter(|text| !text.is_empty()).collect();
-    Said {
-        status,
-        reason,
-        message: both.join("; "),
-        orphans: Some(orphans.into_iter().map(told).collect()),
-        missing: Some(missing.into_iter().take(NAMED).map(nowhere_to).collect()),
+    let both: Vec<_> = volumes.into_iter().chain(contents).collect();
+    match both.is_empty() {
+        true => String::new(),
+        false => format!("{} (status.missing)", both.join(", ")),
     }
 }
 
@@ -235,13 +342,23 @@ fn told(volume: &Volume) -> Orphan {
 
 fn nowhere_to(known: &Known) -> Missing {
     Missing {
+        kind: VOLUME.to_owned(),
         name: known.name.clone(),
         claim: known.claim.clone(),
         volume: known.handle.clone().unwrap_or_default(),
     }
 }
 
-/// Whether nothing is left to be said, decided or done about volumes, as its status says of its spec of now: then what was
+fn without_snapshot(content: &Content) -> Missing {
+    Missing {
+        kind: CONTENT.to_owned(),
+        name: content.name.clone(),
+        claim: content.snapshot.clone(),
+        volume: content.handles.first().cloned().unwrap_or_default(),
+    }
+}
+
+/// Whether nothing is left to be said, decided or done about volumes and snapshots, as its status says of its spec of now: then what was
 /// there before may go.
 #[must_use]
 pub fn are_settled(restore: &Restore) -> bool {

@@ -17,6 +17,7 @@
 //! cluster cannot hold up the others for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -76,6 +77,8 @@ impl Turn {
 pub struct RolloutQueue {
     limit: usize,
     fleet_limit: usize,
+    /// Among how many replicas both are shared.
+    shares: AtomicUsize,
     state: Mutex<State>,
 }
 
@@ -153,6 +156,7 @@ impl RolloutQueue {
         Self {
             limit: limit.max(1),
             fleet_limit: fleet_limit.max(1),
+            shares: AtomicUsize::new(1),
             state: Mutex::new(State {
                 running: BTreeMap::new(),
                 waiting: BTreeSet::new(),
@@ -161,6 +165,27 @@ impl RolloutQueue {
                 seen: Some(BTreeSet::new()),
                 gate: Gate::default(),
             }),
+        }
+    }
+
+    /// So many replicas share the places: each has its part of them, and one at least.
+    pub fn share(&self, replicas: usize) {
+        self.shares.store(replicas.max(1), Ordering::Relaxed);
+    }
+
+    /// Starts and changes, and rollouts of the fleet, at once in this process.
+    fn limits(&self) -> (usize, usize) {
+        let shares = self.shares.load(Ordering::Relaxed);
+        let part = |limit: usize| (limit / shares).max(1);
+        (part(self.limit), part(self.fleet_limit))
+    }
+
+    /// Tenant clusters come to this process from another one, and are looked at before the fleet goes on: all but `others`
+    /// (UIDs), as far as these were.
+    pub fn look_at_others_than(&self, others: Vec<String>) {
+        let mut state = self.lock();
+        if state.seen.is_none() {
+            state.seen = Some(others.into_iter().collect());
         }
     }
 
@@ -178,7 +203,8 @@ impl RolloutQueue {
             state.start(turn, now);
             return Answer::Go;
         }
-        let next = state.next(self.limit, self.fleet_limit);
+        let (limit, fleet_limit) = self.limits();
+        let next = state.next(limit, fleet_limit);
         let Some(next) = next.iter().find(|next| next.uid == turn.uid) else {
             let gate = &state.gate;
             let is_held = is_of_the_fleet && (gate.by_policy || !gate.admits(&turn.uid));
@@ -250,7 +276,8 @@ impl RolloutQueue {
     /// UIDs of those whose turn it is now.
     #[must_use]
     pub fn next(&self) -> Vec<String> {
-        let next = self.lock().next(self.limit, self.fleet_limit);
+        let (limit, fleet_limit) = self.limits();
+        let next = self.lock().next(limit, fleet_limit);
         next.into_iter().map(|turn| turn.uid).collect()
     }
 

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use tenant_cp::validate::rotation::refusal as refusal_of;
 
 use super::facts::Facts;
+use super::kubelets;
 use super::plan::{Decision, MOST, Step, Wait};
 
 /// Most characters of what it waits for, as the schema has it.
@@ -24,6 +25,14 @@ pub struct Subject {
     pub name: &'static str,
     /// Who holds what it signs and what that has to be; the number of the generation follows.
     pub holders: &'static str,
+}
+
+/// Whether a rotation is under way. One that waits for nodes may do so for a year, and is at rest: what else there is to do
+/// does not wait for it.
+#[must_use]
+pub fn goes_on(told: &RotationStatus) -> bool {
+    let is_for_nodes = told.name == kubelets::NAME && told.phase == RotationPhase::Draining;
+    told.phase != RotationPhase::Idle && !is_for_nodes
 }
 
 /// The entry of the status; none where there is nothing to tell.
@@ -49,6 +58,8 @@ pub fn status(
         since: since.map_or_else(|| now.to_string(), |before| before.since.clone()),
         waiting_for: waiting_for(subject, facts, decision)
             .map(|what| what.chars().take(LONGEST).collect()),
+        previous_until: None,
+        signed_until: None,
     })
 }
 

@@ -9,7 +9,7 @@ use kit_client::untyped;
 use kit_client::write;
 use kit_objects::kinds::{self, Kind};
 use kit_objects::object::{Key, Object};
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -161,6 +161,26 @@ pub async fn workloads(client: &Client, keys: &[Key]) -> Result<BTreeMap<Key, Va
         .await;
     let found = found.map_err(|error| Error::ListManaged(Box::new(error)))?;
     Ok(found.into_iter().flatten().collect())
+}
+
+/// Merges this into a Deployment or DaemonSet, where it is there still.
+///
+/// # Errors
+/// [`Error::ListManaged`].
+pub async fn patch_workload(client: &Client, key: &Key, patch: &Value) -> Result<(), Error> {
+    let Some(kind) = kinds::find("apps/v1", &key.kind) else {
+        return Ok(());
+    };
+    let workloads = untyped::of(kind, client, Some(&key.namespace));
+    let params = PatchParams::default();
+    let patched = workloads
+        .patch(&key.name, &params, &Patch::Merge(patch))
+        .await;
+    match patched {
+        Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => Ok(()),
+        Err(error) => Err(Error::ListManaged(Box::new(error))),
+        Ok(_) => Ok(()),
+    }
 }
 
 /// Applies objects inside the tenant cluster side by side: namespaces before what is in them,

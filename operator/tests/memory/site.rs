@@ -253,6 +253,14 @@ impl Site {
         }
     }
 
+    /// Returns once something was asked that was never recorded.
+    pub(crate) async fn refuses(&self) {
+        match &self.server {
+            Server::Memory(memory) => memory.refuses().await,
+            Server::Real(..) => std::future::pending().await,
+        }
+    }
+
     pub(crate) fn clusters(&self) -> Api<TenantCluster> {
         Api::namespaced(self.admin.clone(), &self.users)
     }

@@ -55,42 +55,76 @@ impl Hand {
     }
 }
 
-/// Runs `life` for every k on some sites side by side; it gives whether the operator died.
-pub(crate) async fn for_every_k<S, F>(name: &str, sites: Vec<S>, least: u64, life: F) -> Result<()>
-where
-    F: AsyncFn(&S, Crash) -> Result<bool>,
-{
-    for_deaths(Deaths::asked_for(), name, sites, least, life).await
+/// How many writes a life has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writes {
+    least: u64,
+    counted: Option<u64>,
 }
 
-/// The same for these deaths.
-pub(crate) async fn for_deaths<S, F>(
-    deaths: Deaths,
+impl Writes {
+    /// No fewer than these.
+    pub(crate) const fn at_least(least: u64) -> Self {
+        Self {
+            least,
+            counted: None,
+        }
+    }
+
+    /// And so many were counted in a life without faults.
+    pub(crate) const fn counted(self, writes: u64) -> Self {
+        Self {
+            counted: Some(writes),
+            ..self
+        }
+    }
+}
+
+/// Runs `life` for every k on some sites side by side; it gives whether the operator died.
+pub(crate) async fn for_every_k<S, F>(
     name: &str,
     sites: Vec<S>,
-    least: u64,
+    writes: Writes,
     life: F,
 ) -> Result<()>
 where
     F: AsyncFn(&S, Crash) -> Result<bool>,
 {
+    for_deaths(Deaths::asked_for(), name, sites, writes, life).await
+}
+
+/// The same for these deaths. Those at later writes than a life is known to have are tried one by one: side by side
+/// each lane but one would live in vain.
+pub(crate) async fn for_deaths<S, F>(
+    deaths: Deaths,
+    name: &str,
+    sites: Vec<S>,
+    Writes { least, counted }: Writes,
+    life: F,
+) -> Result<()>
+where
+    F: AsyncFn(&S, Crash) -> Result<bool>,
+{
+    ensure!(
+        counted.is_none_or(|counted| counted >= least),
+        "{name} has {counted:?} writes, fewer than it must have"
+    );
     let begin = Instant::now();
-    let ledger = Ledger::new(deaths);
+    let ledger = Ledger::new(deaths).expecting(counted.unwrap_or(least));
     let lives = AtomicU64::new(0);
     let lane = async |site: S| {
         while let Some(crash) = ledger.next() {
             lives.fetch_add(1, Ordering::SeqCst);
             let died = life(&site, crash).await;
-            if !died.with_context(|| format!("{name}: died at the write {crash:?}"))? {
-                ledger.survived(crash);
-            }
+            let died = died.with_context(|| format!("{name}: died at the write {crash:?}"))?;
+            ledger.ended(crash, died);
         }
         anyhow::Ok(())
     };
     futures::future::try_join_all(sites.into_iter().map(lane)).await?;
     let [before, after] = ledger.outlived();
     eprintln!(
-        "{name}: {deaths:?}, outlived the death at write {after}, {lives:?} lives, in {:.1?}",
+        "{name}: {deaths:?}, {counted:?} writes, outlived the death at write {after}, {lives:?} lives, in {:.1?}",
         begin.elapsed()
     );
     let enough = match deaths {
@@ -192,13 +226,15 @@ async fn creation_ends_the_same_wherever_the_operator_dies() -> Result<()> {
     let operator = Operator::start(first)?;
     first.create("demo").await?;
     comes_up(first, &operator, "demo").await?;
+    let counted = operator.plan.writes();
     let baseline = first.state("demo").await?;
     goes(first, "demo").await?;
     drop(operator);
 
     // 29 objects, the finalizer, and the address ranges in the status.
     let deaths = Deaths::asked_for_beside_the_model(MODELLED);
-    for_deaths(deaths, "creation", sites, 31, async |site, crash| {
+    let writes = Writes::at_least(31).counted(counted);
+    for_deaths(deaths, "creation", sites, writes, async |site, crash| {
         let plan = FaultPlan::none();
         plan.arm(crash);
         let operator = Launch::new(site)?.plan(&plan).start(site)?;
@@ -252,24 +288,28 @@ async fn change_ends_the_same_wherever_the_operator_dies() -> Result<()> {
         site.create("demo").await?;
         comes_up(site, &operator, "demo").await?;
         let plain = site.state("demo").await?;
+        let before = operator.plan.writes();
         site.change("demo", &changed()).await?;
         comes_up(site, &operator, "demo").await?;
+        let there = operator.plan.writes();
         let other = site.state("demo").await?;
         ensure!(plain != other, "the change changes nothing");
         site.change("demo", &unchanged()).await?;
         comes_up(site, &operator, "demo").await?;
         same(&plain, &site.state("demo").await?)?;
+        let back = operator.plan.writes() - there;
         hand.give(operator).await;
-        Ok((plain, other))
+        Ok((plain, other, back.max(there - before)))
     };
     let baselines = futures::future::try_join_all(lanes.iter().map(baseline)).await?;
-    let (plain, other) = &baselines[0];
-    for (another, _) in &baselines[1..] {
+    let (plain, other, counted) = &baselines[0];
+    for (another, ..) in &baselines[1..] {
         same(plain, another)?;
     }
 
     // The serving certificate, the Deployment, and the status.
-    for_every_k("change", lanes, 3, async |(site, hand), crash| {
+    let writes = Writes::at_least(3).counted(*counted);
+    for_every_k("change", lanes, writes, async |(site, hand), crash| {
         let mut died = false;
         for (patch, wanted) in [(changed(), other), (unchanged(), plain)] {
             let cluster = site.clusters().get("demo").await?;
@@ -297,7 +337,8 @@ async fn deletion_leaves_nothing_wherever_the_operator_dies() -> Result<()> {
         return Ok(());
     };
     // The pods (three writes), the namespace, the status, the finalizer.
-    for_every_k("deletion", sites, 5, async |site, crash| {
+    let writes = Writes::at_least(5);
+    for_every_k("deletion", sites, writes, async |site, crash| {
         let operator = Operator::start(site)?;
         let mut cluster = minimal(&site.users, "demo");
         // Somebody else's finalizer shows what the operator does after its own is off.

@@ -16,6 +16,7 @@ use api::{Reason, Restore, TenantCluster};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
+use kit_objects::kinds;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use operator::tenant_session::etcd;
@@ -251,6 +252,38 @@ fn volume(ns: &str, cluster_uid: &str, name: &str, attached: &str) -> Value {
     })
 }
 
+/// As the CSI driver makes one, of a volume that is gone.
+fn snapshot(ns: &str, cluster_uid: &str, uid: &str) -> Value {
+    json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+        "metadata": { "name": format!("snap-snapshot-{uid}"), "namespace": ns,
+            "labels": { "app.kubernetes.io/component": "snapshot",
+                "covey.dev/tenant-cluster-uid": cluster_uid },
+            "annotations": { "covey.dev/volume-name": format!("snapshot-{uid}") } },
+        "spec": { "source": { "persistentVolumeClaimName": "vol-pvc-gone" } },
+    })
+}
+
+/// Makes one that came later, one that the tenant cluster of then knows, and what it knows of one that is gone.
+async fn cut(site: &Site, ns: &str, cluster_uid: &str) -> Result<()> {
+    for uid in ["late", "known"] {
+        apply(&site.admin, &snapshot(ns, cluster_uid, uid)).await?;
+    }
+    for uid in ["known", "gone"] {
+        let name = format!("snapcontent-{uid}");
+        let path = format!("/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents/{name}");
+        let content = json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
+            "metadata": { "name": name },
+            "spec": { "driver": "csi.covey.dev", "source": { "volumeHandle": "vol-pvc-gone" },
+                "volumeSnapshotRef": { "namespace": "default", "name": uid, "uid": uid } },
+            "status": { "snapshotHandle": format!("snap-snapshot-{uid}") },
+        });
+        ensure!(site.tenants.put(ns, &path, &content), "{uid} is not there");
+    }
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_member() -> Result<()>
 {
@@ -303,6 +336,7 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
     for (name, attached) in VOLUMES {
         apply(&site.admin, &volume(&ns, &uid, name, attached)).await?;
     }
+    cut(&site, &ns, &uid).await?;
     let balancers: Api<Service> = Api::namespaced(site.admin.clone(), &ns);
     let mark = async || -> Result<Option<String>> {
         let mut annotations = balancers.get("lb-late").await?.metadata.annotations;
@@ -375,7 +409,26 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
     )
     .await?;
     let found = ("True", Reason::VolumesFound);
-    told(&site, "back", "OrphanedVolumes", found).await?;
+    let back = told(&site, "back", "OrphanedVolumes", found).await?;
+    let status = back.status.unwrap_or_default();
+    let late = status
+        .orphans
+        .iter()
+        .filter(|orphan| orphan.kind == "VolumeSnapshot");
+    let late: Vec<_> = late.collect();
+    ensure!(
+        late.len() == 1 && late[0].name == "snap-snapshot-late",
+        "{late:?}"
+    );
+    let gone = status
+        .missing
+        .iter()
+        .map(|gone| (&gone.kind[..], &gone.name[..]));
+    let gone: Vec<_> = gone.collect();
+    ensure!(
+        gone == [("VolumeSnapshotContent", "snapcontent-gone")],
+        "{gone:?}"
+    );
     operator.settle(&site, "demo").await?;
 
     let confirm = Patch::Merge(json!({ "spec": { "confirmed": true, "orphans": "Delete" } }));
@@ -398,6 +451,9 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
         let stays = claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_none());
         ensure!(stays != attached.is_empty(), "{name} stays: {stays}");
     }
+    let snapshots = site.objects(kinds::VOLUME_SNAPSHOT, &ns);
+    ensure!(snapshots.get_opt("snap-snapshot-late").await?.is_none());
+    ensure!(snapshots.get_opt("snap-snapshot-known").await?.is_some());
     let kept = ("True", Reason::VolumesKept);
     told(&site, "back", "OrphanedVolumes", kept).await?;
     has_all(&clients[0], &wanted).await?;

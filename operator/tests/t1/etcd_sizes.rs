@@ -21,14 +21,14 @@ use testkit::FaultPlan;
 use testkit::faults::Deaths;
 use testkit::fixtures::{is_settled, wait_for};
 
-use crate::crash::{dies, for_deaths};
+use crate::crash::{Writes, dies, for_deaths};
 use crate::support::etcd_members::{MEMBERS, Writer, has_all};
 use crate::support::etcd_stage::{CLASSES, Stage};
 
 /// A change of the number takes no longer.
 const MOST: Duration = Duration::from_secs(180);
-/// Lives at the same time, most of which is waiting.
-const LANES: usize = 3;
+/// Lives at the same time, most of which is waiting. Each lane is a tenant cluster with an etcd of its own.
+const LANES: usize = 2;
 
 /// What is known of etcd, where it has so many members, all of which have run and vote.
 fn is_of(cluster: &TenantCluster, members: usize) -> Option<EtcdStatus> {
@@ -157,6 +157,7 @@ fn hasty() -> Patience {
         steady: second,
         between: second,
         shrinking: second,
+        serving: second,
         ..Patience::default()
     }
 }
@@ -238,11 +239,7 @@ struct Lane {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn number_of_members_changes_the_same_wherever_the_operator_dies() -> Result<()> {
-    let second = Duration::from_secs(1);
-    let patience = Patience {
-        shrinking: second,
-        ..Patience::default()
-    };
+    let patience = hasty();
     let mut lanes = Vec::new();
     for _ in 0..LANES {
         let Some(stage) = Stage::of("etcd-sizes-crash", 1, &[]).await? else {
@@ -252,7 +249,7 @@ async fn number_of_members_changes_the_same_wherever_the_operator_dies() -> Resu
         wait_until_of(&stage, 1).await?;
         drop(operator);
         let file = stage.members.file("acknowledged");
-        let writer = Writer::start(vec![first(&stage).await?], &file)?;
+        let writer = Writer::slow(vec![first(&stage).await?], &file)?;
         lanes.push(Lane { stage, writer });
     }
     let life = async |Lane { stage, .. }: &Lane, crash| {
@@ -274,7 +271,8 @@ async fn number_of_members_changes_the_same_wherever_the_operator_dies() -> Resu
     let all = lanes.iter().collect();
     // The model dies after each (`operator/src/etcd_replacement/tests/sizes.rs`).
     let deaths = Deaths::asked_for_beside_the_model(4);
-    for_deaths(deaths, "sizes", all, 6, async |lane: &&Lane, crash| {
+    let writes = Writes::at_least(6);
+    for_deaths(deaths, "sizes", all, writes, async |lane: &&Lane, crash| {
         Box::pin(life(lane, crash)).await
     })
     .await?;

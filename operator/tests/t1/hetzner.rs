@@ -23,9 +23,11 @@ use serde_json::{Value, json};
 use testkit::FaultPlan;
 use testkit::fixtures::{wait_for, wait_gone};
 
-use crate::crash::{Hand, dies, for_every_k};
+use crate::crash::{Hand, Writes, dies, for_every_k};
 use crate::support::site::apply;
 use crate::support::{Launch, Operator, PATIENCE, Site};
+
+mod restored;
 
 const TOKEN: &str = "token-of-the-project";
 const OTHER: &str = "token-of-another-project";
@@ -367,7 +369,8 @@ async fn operator_that_dies_at_any_write_makes_no_server_twice_and_leaves_none()
     };
     let stage = (world, Hand::new(operator));
     // The Machine, what is asked for, user data, the token, and what came of it.
-    for_every_k("a server", vec![stage], 4, async |(world, hand), crash| {
+    let (stages, writes) = (vec![stage], Writes::at_least(4));
+    for_every_k("a server", stages, writes, async |(world, hand), crash| {
         let operator = hand.take().await?;
         operator.plan.arm(crash);
         let died = Box::pin(dies(&operator, world.comes_up(&operator, 1))).await?;

@@ -6,7 +6,7 @@
 //! Long because the control plane that it starts is read together with what is asked of it.
 //! Invariant: nothing but ports, folders and addresses is other than in a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -92,6 +92,7 @@ fn material(wants: &[Want]) -> Result<Material> {
         let want = wants.iter().find(|want| want.name == authority);
         let mut want = want.context("not wanted")?.clone();
         want.common_name = format!("{}-g2", want.common_name);
+        want.dns_names = vec![want.common_name.clone()];
         let pair = pki::issue(&want, None, now)?;
         material.store.insert(authority_name(authority, 2), pair);
     }
@@ -258,21 +259,19 @@ impl ControlPlane {
         Ok(material)
     }
 
-    /// The second generation signs, and what the first one signed is made anew: this certificate alone.
+    /// The second generation signs, and what the first one signed is made anew: these certificates alone.
     pub(crate) fn switched(
         &self,
         prepared: &Material,
-        (authority, certificate): (&str, &str),
+        (authority, certificates): (&str, &[&str]),
     ) -> Result<Material> {
         let mut material = prepared.clone();
         material.signing.insert(authority.to_owned(), 2);
         let (wants, now) = (self.wants(&material), Timestamp::now());
         let due = certificates::plan(&wants, &material, true, now).due;
-        let names: Vec<_> = due.iter().map(|due| due.name.as_str()).collect();
-        ensure!(
-            names == [certificate],
-            "nothing else is made anew: {names:?}"
-        );
+        let names: BTreeSet<_> = due.iter().map(|due| due.name.as_str()).collect();
+        let wanted: BTreeSet<_> = certificates.iter().copied().collect();
+        ensure!(names == wanted, "nothing else is made anew: {names:?}");
         pki::renew(&wants, &due, &mut material.store, now)?;
         Ok(material)
     }

@@ -35,10 +35,12 @@ use crate::support::{Launch, Operator, PATIENCE, Site, settled};
 
 /// More than may start at once.
 const INVALID: usize = 5;
-/// More than the places of the operator.
-const MANY: usize = 20;
-/// A quarter of the operator's sixteen places, and the one that is made beside.
-const FEW: usize = 4 + 1;
+/// Places of an operator that has many broken ones: half of its default, so that half as many are enough.
+const PLACES: u16 = 8;
+/// More than these places.
+const MANY: usize = 10;
+/// A quarter of these places, and the one that is made beside.
+const FEW: usize = 2 + 1;
 
 /// How often the operator looked at each TenantCluster.
 #[derive(Clone)]
@@ -315,6 +317,7 @@ async fn tenants_that_never_come_up_hold_no_place() -> Result<()> {
             max_concurrent_starts: 2 * MANY,
             ..launch.settings.clone()
         },
+        concurrency: PLACES,
         ..launch
     }
     .start(&site)?;
@@ -360,6 +363,7 @@ async fn hold_few_places(prefix: &str, slow: Option<Duration>) -> Result<()> {
         let launch = Launch {
             dial,
             settings,
+            concurrency: PLACES,
             ..launch
         };
         launch.start(&site)

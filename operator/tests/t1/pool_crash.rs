@@ -1,9 +1,11 @@
 //! As `crash`, for node pools and their Machines: the operator dies at its k-th write in either
-//! cluster, for every k of a creation, a change of size, a rollout and a deletion. Its successor knows
-//! nothing, and is the one that dies next.
+//! cluster, of a creation, a change of size, a rollout and a deletion. Its successor knows nothing, and is the
+//! one that dies next.
 //!
 //! Invariant: whatever it was that died, the end is the same, and no virtual machine, Secret, token or
-//! node is left without its Machine.
+//! node is left without its Machine. The worlds of T0 die after every write
+//! (`operator/src/controllers/{machine,node_pool}/tests.rs`); here it is one in [`MODELLED`], and with
+//! `COVEY_ALL=1` both sides of each.
 
 use anyhow::{Result, ensure};
 use api::TenantCluster;
@@ -11,16 +13,22 @@ use futures::future::try_join_all;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use testkit::FaultPlan;
-use testkit::faults::Crash;
+use testkit::faults::{Crash, Deaths};
 use testkit::fixtures::{minimal, wait_gone};
 
-use crate::crash::{Hand, dies, for_every_k, same};
+use crate::crash::{Hand, Writes, dies, for_deaths, same};
 use crate::support::kubevirt::KubeVirt;
 use crate::support::state::State;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
 /// Lives at the same time: as many threads as `.config/nextest.toml` says that these tests require.
 const LANES: usize = 2;
+/// It dies after one write in so many, and before the first.
+const MODELLED: u64 = 3;
+
+fn deaths() -> Deaths {
+    Deaths::asked_for_beside_the_model(MODELLED)
+}
 
 /// A tenant cluster that is ready, and somebody who plays virtual machines.
 struct Stage {
@@ -112,27 +120,31 @@ impl Stage {
         Ok(died)
     }
 
-    /// The states after two changes in turn, for comparison.
-    async fn baselines(&self, patches: [&Value; 2]) -> Result<[State; 2]> {
+    /// The states after two changes in turn, for comparison, and how many writes the longer one has.
+    async fn baselines(&self, patches: [&Value; 2]) -> Result<([State; 2], u64)> {
         let operator = self.hand.take().await?;
-        let mut states = Vec::new();
+        let (mut states, mut most) = (Vec::new(), 0);
         for patch in patches {
+            let before = operator.plan.writes();
             self.site.change_pool("workers", patch).await?;
             self.settle(&operator).await?;
+            most = most.max(operator.plan.writes() - before);
             states.push(self.state().await?);
         }
         self.hand.give(operator).await;
         let [b, a] = [states.pop(), states.pop()].map(Option::unwrap_or_default);
-        Ok([a, b])
+        Ok(([a, b], most))
     }
 
-    /// Makes the pool.
-    async fn with_pool(&self, replicas: i32) -> Result<()> {
+    /// Makes the pool; gives how many writes that took.
+    async fn with_pool(&self, replicas: i32) -> Result<u64> {
         let operator = self.hand.take().await?;
+        let before = operator.plan.writes();
         self.site.create_pool("workers", replicas).await?;
         self.settle(&operator).await?;
+        let writes = operator.plan.writes() - before;
         self.hand.give(operator).await;
-        Ok(())
+        Ok(writes)
     }
 
     /// Takes the pool away again, and rests.
@@ -148,14 +160,16 @@ async fn creation_of_a_pool_ends_the_same_wherever_the_operator_dies() -> Result
     let Some(stages) = Stage::several("pool-create").await? else {
         return Ok(());
     };
-    stages[0].with_pool(2).await?;
+    let counted = stages[0].with_pool(2).await?;
     let baseline = stages[0].state().await?;
     let operator = stages[0].hand.take().await?;
     stages[0].without_pool(&operator).await?;
     stages[0].hand.give(operator).await;
 
     // Finalizer and two Machines; for each: token twice, user data twice, virtual machine, labels.
-    for_every_k("creation of a pool", stages, 15, async |stage, crash| {
+    let writes = Writes::at_least(15).counted(counted);
+    let name = "creation of a pool";
+    for_deaths(deaths(), name, stages, writes, async |stage, crash| {
         let operator = stage.hand.take().await?;
         operator.plan.arm(crash);
         stage.site.create_pool("workers", 2).await?;
@@ -180,9 +194,10 @@ async fn scaling_ends_the_same_wherever_the_operator_dies() -> Result<()> {
         json!({ "spec": { "replicas": 2 } }),
     );
     try_join_all(stages.iter().map(|stage| stage.with_pool(2))).await?;
-    let baselines = stages[0].baselines([&one, &two]).await?;
+    let (baselines, counted) = stages[0].baselines([&one, &two]).await?;
     // The Machine, its virtual machine, its node, cordoned and deleted, user data, finalizer.
-    for_every_k("scaling", stages, 6, async |stage, crash| {
+    let writes = Writes::at_least(6).counted(counted);
+    for_deaths(deaths(), "scaling", stages, writes, async |stage, crash| {
         let down = Box::pin(stage.changes(crash, &one, &baselines[0])).await?;
         let up = Box::pin(stage.changes(crash, &two, &baselines[1])).await?;
         Ok(down || up)
@@ -198,8 +213,9 @@ async fn rollout_ends_the_same_wherever_the_operator_dies() -> Result<()> {
     let memory = |size: &str| json!({ "spec": { "provider": { "kubevirt": { "memory": size } } } });
     let (more, less) = (memory("2Gi"), memory("1Gi"));
     try_join_all(stages.iter().map(|stage| stage.with_pool(1))).await?;
-    let baselines = stages[0].baselines([&more, &less]).await?;
-    for_every_k("rollout", stages, 13, async |stage, crash| {
+    let (baselines, counted) = stages[0].baselines([&more, &less]).await?;
+    let writes = Writes::at_least(13).counted(counted);
+    for_deaths(deaths(), "rollout", stages, writes, async |stage, crash| {
         let first = Box::pin(stage.changes(crash, &more, &baselines[0])).await?;
         let second = Box::pin(stage.changes(crash, &less, &baselines[1])).await?;
         Ok(first || second)
@@ -213,7 +229,8 @@ async fn deletion_of_a_pool_leaves_nothing_wherever_the_operator_dies() -> Resul
         return Ok(());
     };
     // Both Machines, as in scaling, and the pool's finalizer.
-    for_every_k("deletion of a pool", stages, 13, async |stage, crash| {
+    let (name, writes) = ("deletion of a pool", Writes::at_least(13));
+    for_deaths(deaths(), name, stages, writes, async |stage, crash| {
         stage.with_pool(2).await?;
         let site = &stage.site;
         let operator = stage.hand.take().await?;

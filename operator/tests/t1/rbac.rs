@@ -46,7 +46,7 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 25] = [
+const UNSEEN: [(Where, &str, &str, &str); 27] = [
     (
         Where::Cluster,
         "patch",
@@ -96,6 +96,18 @@ const UNSEEN: [(Where, &str, &str, &str); 25] = [
         "delete",
         "batch/jobs",
         "asked for where that is given up while Jobs build: see `etcd_restore`",
+    ),
+    (
+        Where::TenantNamespace,
+        "list",
+        "snapshot.storage.k8s.io/volumesnapshots",
+        "asked for where what a restored tenant cluster does not know is looked for: see `etcd_restore`",
+    ),
+    (
+        Where::TenantNamespace,
+        "delete",
+        "snapshot.storage.k8s.io/volumesnapshots",
+        "as above",
     ),
     (
         Where::TenantNamespace,

@@ -25,7 +25,7 @@ async fn people_are_let_in_all_the_time_and_who_has_the_old_kubeconfig_no_more_a
     };
     let first = plane.material.clone();
     let prepared = plane.prepared(USERS_CA)?;
-    let switched = plane.switched(&prepared, (USERS_CA, "admin"))?;
+    let switched = plane.switched(&prepared, (USERS_CA, &["admin"]))?;
     let mut dropped = switched.clone();
     dropped.store.remove(USERS_CA);
     let (old, new) = (&first.store["admin"], &switched.store["admin"]);

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, ensure};
-use operator::tenant_session::front_proxies;
+use operator::tenant_session::aggregated::{self, Field};
 use tenant_cp::generations::bundle;
 use tenant_cp::names::FRONT_PROXY_CA;
 use testkit::waiting::ask_until;
@@ -20,8 +20,8 @@ async fn once(plane: &ControlPlane, server: SocketAddr, certificates: usize) -> 
     ask_until(&wanted, PATIENCE * 4, || {
         let client = plane.administrator_at(server);
         async move {
-            let told = front_proxies::read(&client?).await;
-            let told = told.map_err(anyhow::Error::msg)?;
+            let told = aggregated::read(&client?).await;
+            let told = told.map_err(anyhow::Error::msg)?.front_proxies;
             Ok(match count(&told) == certificates {
                 true => Ok(told),
                 false => Err(told),
@@ -42,7 +42,7 @@ async fn new_authority_stands_there_before_it_signs_and_the_old_one_does_until_i
         return Ok(());
     };
     let prepared = plane.prepared(FRONT_PROXY_CA)?;
-    let mut dropped = plane.switched(&prepared, (FRONT_PROXY_CA, "front-proxy-client"))?;
+    let mut dropped = plane.switched(&prepared, (FRONT_PROXY_CA, &["front-proxy-client"]))?;
     once(&plane, plane.address(), 1).await?;
     // Preparing: one that believes both adds the new one, beside one that does not know it.
     let middle = plane.server_of(&prepared).await?;
@@ -57,8 +57,8 @@ async fn new_authority_stands_there_before_it_signs_and_the_old_one_does_until_i
     let new = bundle(&dropped.store, FRONT_PROXY_CA).context("no authority")?;
     let client = plane.administrator_at(server)?;
     for _ in 0..2 {
-        let told = front_proxies::write(&client, &new).await;
-        let told = told.map_err(anyhow::Error::msg)?;
+        let told = aggregated::write(&client, Field::FrontProxies, &new).await;
+        let told = told.map_err(anyhow::Error::msg)?.front_proxies;
         ensure!(told == new && told != both, "{told}");
     }
     // It adds nothing to what it believes itself.

@@ -218,6 +218,17 @@ fn of_cluster(cluster: &TenantCluster) -> Value {
     let mut annotations = metadata.annotations.clone().unwrap_or_default();
     annotations.remove(LAST_APPLIED);
     let status = cluster.status.clone().unwrap_or_default();
+    let mut told = json!({
+        "version": status.version,
+        "namespace": status.namespace,
+        "endpoint": status.endpoint,
+        "network": status.network,
+        "addresses": status.addresses,
+    });
+    // What may be encrypted in etcd. How far that is changes without anything being another one.
+    if status.encryption.is_some() {
+        told["encryption"] = json!({ "resources": [] });
+    }
     json!({
         "apiVersion": "covey.dev/v1alpha1",
         "kind": "TenantCluster",
@@ -229,13 +240,7 @@ fn of_cluster(cluster: &TenantCluster) -> Value {
             "annotations": annotations,
         },
         "spec": cluster.spec,
-        "status": {
-            "version": status.version,
-            "namespace": status.namespace,
-            "endpoint": status.endpoint,
-            "network": status.network,
-            "addresses": status.addresses,
-        },
+        "status": told,
     })
 }
 

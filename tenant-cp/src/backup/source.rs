@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use api::BackupTarget;
+use api::tenant_cluster::Encryption;
+use api::{BackupTarget, TenantCluster};
 use k8s_openapi::api::core::v1::{KeyToPath, Volume};
 use kit_objects::object::{self, Object};
 use serde_json::json;
@@ -26,6 +27,8 @@ pub const KEY_FIELD: &str = "data-key";
 pub const IDENTITY_FIELD: &str = "identity";
 /// Annotation of [`SOURCE`]: UID of the TenantCluster that it is of.
 pub const ANNOTATION_SOURCE: &str = "covey.dev/restore-source-uid";
+/// Annotation of [`SOURCE`]: it encrypted more than Secrets in its etcd, so that any kind may come back encrypted.
+pub const ANNOTATION_ENCRYPTED: &str = "covey.dev/restore-source-encrypted";
 
 /// Secret [`SOURCE`].
 #[must_use]
@@ -34,6 +37,19 @@ pub fn secret(v: &Validated, uid: &str, data_key: &[u8], identity: &[u8]) -> Obj
     let mut secret = files(v, SOURCE, fields);
     secret.value["metadata"]["annotations"][ANNOTATION_SOURCE] = json!(uid);
     Object::from_value(secret.value)
+}
+
+/// The same of one that encrypted more than Secrets, or was to.
+#[must_use]
+pub fn saying_what_was_encrypted(secret: Object, of: &TenantCluster) -> Object {
+    let status = of.status.as_ref();
+    let is_told = status.is_some_and(|status| status.encryption.is_some());
+    if !is_told && of.spec.encryption == Encryption::default() {
+        return secret;
+    }
+    let mut value = secret.value;
+    value["metadata"]["annotations"][ANNOTATION_ENCRYPTED] = json!("true");
+    Object::from_value(value)
 }
 
 /// The volume of [`SOURCE`] with the data key alone.

@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::addons::registry::{ALL, wanted};
 use crate::certificates::etcd_identity::EtcdIdentity;
 use crate::desired::control_plane::apiserver;
+use crate::encrypted_kinds::EncryptedKinds;
 use crate::generations::{self, Generations};
 use crate::kubeconfig;
 use crate::material::{
@@ -171,7 +172,9 @@ pub(super) fn companions(want: &Want) -> &'static [&'static str] {
         // Whoever asks the tenant's API has to believe it.
         _ => match &want.signer {
             Signer::By(signer)
-                if [names::CLIENT_CA, names::USERS_CA].contains(&signer.as_str()) =>
+                if [names::CLIENT_CA, names::USERS_CA]
+                    .iter()
+                    .any(|of| generations::of_authority(signer, of).is_some()) =>
             {
                 &[names::CA]
             }
@@ -203,8 +206,11 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             files.clients(store)?;
             files.service_account(&material.service_account)?;
             files.service_account_dropped(&material.service_account_dropped);
-            let encryption = encryption_configuration(&material.encryption)?;
+            let encryption = encryption_configuration(&material.encryption, &material.encrypted)?;
             files.put("encryption.yaml", encryption.reveal());
+            if let Some(record) = material.encrypted.record() {
+                files.put(names::ENCRYPTED_KINDS, &record);
+            }
             let policy = apiserver::files::choices::audit_policy(v.audit.as_ref());
             files.put("audit-policy.yaml", &policy);
             for (name, content) in apiserver::files::choices::files(v) {
@@ -285,6 +291,8 @@ pub fn read_store(secrets: &SecretData) -> Material {
             let file = text(data, "encryption.yaml").unwrap_or_default();
             material.service_account = read_service_account(data);
             material.encryption = encryption_keys(&file);
+            let record = text(data, names::ENCRYPTED_KINDS).unwrap_or_default();
+            material.encrypted = EncryptedKinds::read_back(&file, &record);
         }
     }
     for (name, data) in secrets {

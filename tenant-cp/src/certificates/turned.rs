@@ -9,7 +9,7 @@ use crate::material::Material;
 use crate::names;
 
 /// The authorities that can be turned.
-pub const TURNED: [&str; 2] = [names::USERS_CA, names::FRONT_PROXY_CA];
+pub const TURNED: [&str; 3] = [names::CLIENT_CA, names::USERS_CA, names::FRONT_PROXY_CA];
 
 /// The same certificates: of each of [`TURNED`] those generations that are there, and what it signs is signed by the one
 /// that signs now ([`Material::signer`]). Of one that is not there the first is wanted.

@@ -68,7 +68,7 @@ pub(crate) fn deployment(
     let keys = object::hash(&json!(keys_at_start(v, material)));
     annotations.insert(ANNOTATION_KEYS.to_owned(), keys);
     if !material.encryption_apart.is_empty() {
-        let file = encryption_configuration(&material.encryption);
+        let file = encryption_configuration(&material.encryption, &material.encrypted);
         let hash = object::hash(&json!(file.as_ref().map(pki::Key::reveal)));
         annotations.insert(names::ENCRYPTION_HASH.to_owned(), hash);
     }
@@ -78,10 +78,7 @@ pub(crate) fn deployment(
         let hash = object::hash(&json!([trusted, material.signer(names::FRONT_PROXY_CA)]));
         annotations.insert(names::FRONT_PROXY_HASH.to_owned(), hash);
     }
-    if let Some(clients) = turned_clients(material) {
-        let hash = object::hash(&json!(clients));
-        annotations.insert(names::CLIENTS_HASH.to_owned(), hash);
-    }
+    annotations.extend(turned_clients(material));
     let template = PodTemplateSpec {
         metadata: Some(pod_meta(
             v,
@@ -117,13 +114,27 @@ fn configured_at_start(v: &Validated) -> Vec<String> {
     files
 }
 
-/// Who may sign clients, once that was turned: it is read again without a start, and nobody can see when. A rollout shows
-/// it.
-fn turned_clients(material: &Material) -> Option<String> {
-    let is_turned = |authority| generations::is_turned(&material.store, authority);
-    let authorities = [names::CLIENT_CA, names::USERS_CA];
-    let any = authorities.into_iter().any(is_turned);
-    any.then(|| generations::clients(&material.store))?
+/// Annotations of who may sign clients, once that was turned: it is read again without a start, and nobody can see when. A
+/// rollout shows it, and that konnectivity's server has a certificate of whoever signs those of machinery. Each authority
+/// has its own, so that a rotation of one looks like none of the other.
+fn turned_clients(material: &Material) -> BTreeMap<String, String> {
+    let store = &material.store;
+    let of = |authority: &str, hashed: serde_json::Value| {
+        let is_turned = generations::is_turned(store, authority);
+        is_turned.then(|| object::hash(&hashed))
+    };
+    let machinery = json!([
+        bundle(store, names::CLIENT_CA),
+        material.signer(names::CLIENT_CA)
+    ]);
+    let people = json!(bundle(store, names::USERS_CA));
+    let both = [
+        (names::CLIENT_CA_HASH, of(names::CLIENT_CA, machinery)),
+        (names::CLIENTS_HASH, of(names::USERS_CA, people)),
+    ];
+    let both = both.into_iter();
+    both.filter_map(|(name, hash)| Some((name.to_owned(), hash?)))
+        .collect()
 }
 
 /// Whom the programs of the pod trust, and keys, that they read only when they start. Not among it, because
@@ -143,7 +154,7 @@ fn keys_at_start(v: &Validated, material: &Material) -> Vec<String> {
     files.extend(keys.map(|(_, keys)| keys.public.clone()));
     // It is read again every minute, but nobody can see when: a rollout can be seen, and no key may write
     // before every kube-apiserver can read it.
-    let encryption = encryption_configuration(&material.encryption);
+    let encryption = encryption_configuration(&material.encryption, &material.encrypted);
     files.extend(encryption.map(|file| file.reveal().to_owned()));
     files
 }

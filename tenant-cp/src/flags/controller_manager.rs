@@ -8,6 +8,13 @@ use crate::flags::table::{CIPHER_SUITES, Table};
 pub const SIGNING_CERTIFICATE: &str = "cluster-signing-kube-apiserver-client-cert-file";
 /// Its key.
 pub(crate) const SIGNING_KEY: &str = "cluster-signing-kube-apiserver-client-key-file";
+/// The authority that signs requests of `kubernetes.io/kube-apiserver-client-kubelet`.
+pub const SIGNING_KUBELETS: &str = "cluster-signing-kubelet-client-cert-file";
+/// Its key.
+pub(crate) const SIGNING_KUBELETS_KEY: &str = "cluster-signing-kubelet-client-key-file";
+/// How long certificates last that it signs at most, in hours: the default of `--cluster-signing-duration`, which nobody
+/// may set.
+pub const LONGEST_SIGNED_HOURS: i64 = 8760;
 /// The key that signs tokens of service accounts which Secrets hold.
 pub const TOKENS_SIGNED_BY: &str = "service-account-private-key-file";
 
@@ -19,14 +26,6 @@ pub(super) const FLAGS: Table = Table {
         ("bind-address", "127.0.0.1"),
         ("client-ca-file", "/etc/kubernetes/clients.crt"),
         // `legacy-unknown` has no signer: no API that is served lets anybody ask for it.
-        (
-            "cluster-signing-kubelet-client-cert-file",
-            "/etc/kubernetes/client-ca.crt",
-        ),
-        (
-            "cluster-signing-kubelet-client-key-file",
-            "/etc/kubernetes/client-ca.key",
-        ),
         (
             "cluster-signing-kubelet-serving-cert-file",
             "/etc/kubernetes/kubelet-serving-ca.crt",
@@ -54,6 +53,8 @@ pub(super) const FLAGS: Table = Table {
         // Whoever asks for himself is a person as far as anybody knows: his certificate goes with theirs.
         SIGNING_CERTIFICATE,
         SIGNING_KEY,
+        SIGNING_KUBELETS,
+        SIGNING_KUBELETS_KEY,
         TOKENS_SIGNED_BY,
         "service-cluster-ip-range",
     ],

@@ -48,6 +48,29 @@ pub fn allocate(pool: &Pool, taken: &[IpNet], reserved: &[IpNet]) -> Option<IpNe
     net(&pool.cidr, start, pool.prefix)
 }
 
+/// As [`allocate`], of those that are ours where there is one among the first [`TRIES`] that are free: of several that allocate
+/// at the same moment each has others.
+#[must_use]
+pub fn allocate_ours(
+    pool: &Pool,
+    taken: &[IpNet],
+    reserved: &[IpNet],
+    is_ours: &dyn Fn(&IpNet) -> bool,
+) -> Option<IpNet> {
+    let mut passed = taken.to_vec();
+    for _ in 0..TRIES {
+        match allocate(pool, &passed, reserved) {
+            Some(range) if is_ours(&range) => return Some(range),
+            Some(range) => passed.push(range),
+            None => break,
+        }
+    }
+    allocate(pool, taken, reserved)
+}
+
+/// Of how many free ranges none is ours by chance: of five that share them, once in a million times.
+const TRIES: usize = 64;
+
 fn same_family(one: &IpNet, other: &IpNet) -> bool {
     matches!(
         (one, other),

@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 
 use api::TenantCluster;
 use api::tenant_cluster::NetworkStatus;
+use ipnet::IpNet;
 use kube::ResourceExt;
 
-use crate::network::{claims, decide};
+use crate::network::{claims, decide_ours};
 use crate::problem::Problem;
 use crate::settings::NetworkSettings;
 
@@ -38,19 +39,35 @@ impl Pending {
 }
 
 impl Reservations {
-    /// [`decide`], remembered until the status of `tc` shows it. Asked again for the same UID, it
+    /// [`crate::network::decide`], remembered until the status of `tc` shows it. Asked again for the same UID, it
     /// answers the same. `all` must hold every TenantCluster; those that are gone from it are
     /// forgotten. `fresh`: nothing was made for `tc` yet, so it can be given other ranges than its
     /// status says where these are [`claims::contested`].
     ///
     /// # Errors
-    /// Those of [`decide`].
+    /// Those of [`decide_ours`].
     pub fn decide<T: Borrow<TenantCluster>>(
         &mut self,
         tc: &TenantCluster,
         all: &[T],
         settings: &NetworkSettings,
         fresh: bool,
+    ) -> Result<NetworkStatus, Problem> {
+        self.decide_ours(tc, all, settings, fresh, &|_| true)
+    }
+
+    /// As [`Self::decide`]; of the pools' ranges such that are ours, so that no other process that decides at the same
+    /// moment takes them.
+    ///
+    /// # Errors
+    /// Those of [`decide_ours`].
+    pub fn decide_ours<T: Borrow<TenantCluster>>(
+        &mut self,
+        tc: &TenantCluster,
+        all: &[T],
+        settings: &NetworkSettings,
+        fresh: bool,
+        is_ours: &dyn Fn(&IpNet) -> bool,
     ) -> Result<NetworkStatus, Problem> {
         let all: Vec<&TenantCluster> = all.iter().map(Borrow::borrow).collect();
         self.pending.retain(|uid, pending| {
@@ -65,7 +82,7 @@ impl Reservations {
         if fresh && claims::contested(&asks, &seen).is_some() {
             asks.to_mut().status.get_or_insert_default().network = None;
         }
-        let decided = decide(asks.as_ref(), &seen, settings)?;
+        let decided = decide_ours(asks.as_ref(), &seen, settings, is_ours)?;
         let before = in_status(tc);
         if let Some(uid) = tc.uid().filter(|_| before != Some(&decided)) {
             let pending = Pending {

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
 
-use super::pools::check_pools;
+use super::pools::{allocate, allocate_ours, check_pools};
 use super::ranges::overlap;
 use super::reservations::Reservations;
 use super::*;
@@ -429,4 +429,24 @@ fn pools_that_cannot_work_are_named() {
              or both IPv6",
         ]
     );
+}
+
+#[test]
+fn of_several_that_allocate_at_once_each_has_its_own_ranges_while_there_are_any() {
+    let settings = small();
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let is_even = |range: &IpNet| match range {
+        IpNet::V4(range) => range.network().octets()[2] % 2 == 0,
+        IpNet::V6(_) => false,
+    };
+    let pool = pool("10.0.0.0/22", 24);
+    for _ in 0..2 {
+        ours.extend(allocate_ours(&pool, &ours, &settings.reserved, &is_even));
+        let is_odd = |range: &IpNet| !is_even(range);
+        theirs.extend(allocate_ours(&pool, &theirs, &settings.reserved, &is_odd));
+    }
+    assert_eq!(ours, [net("10.0.0.0/24"), net("10.0.2.0/24")]);
+    assert_eq!(theirs, [net("10.0.1.0/24"), net("10.0.3.0/24")]);
+    let others = allocate_ours(&pool, &ours, &settings.reserved, &is_even);
+    assert_eq!(others, Some(net("10.0.1.0/24")), "any, where none is ours");
 }

@@ -19,9 +19,9 @@ use crate::settings::Settings;
 use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
 use crate::validate::{
-    api_server, authentication, autoscaler, backup, configuration, dns, endpoint, etcd, features,
-    hibernation, limits, load_balancers, nodes, overlay, pod_metadata, pod_security, quantity,
-    scheduling, upgrade,
+    api_server, authentication, autoscaler, backup, configuration, dns, encryption, endpoint, etcd,
+    features, hibernation, limits, load_balancers, nodes, overlay, pod_metadata, pod_security,
+    quantity, scheduling, upgrade,
 };
 use crate::{text, version};
 
@@ -54,6 +54,7 @@ pub(super) fn check_with(
     endpoint::check(&control_plane.endpoint, &mut problems);
     component::check(control_plane, managed, &mut problems);
     etcd::check(&tc.spec.etcd, &mut problems);
+    encryption::check(tc, &mut problems);
     scheduling::check(tc, &mut problems);
     nodes::check(&tc.spec.nodes, &mut problems);
     authentication::check(tc, &mut problems);

@@ -25,16 +25,20 @@ pub(super) fn transition(old: &TenantCluster, new: &TenantCluster) -> Vec<Proble
 }
 
 /// The generations that are asked for, by what `spec.rotation` calls them.
-fn asked(cluster: &TenantCluster) -> [(&'static str, Option<u32>); 4] {
+fn asked(cluster: &TenantCluster) -> [(&'static str, Option<u32>); 6] {
     let rotation = &cluster.spec.rotation;
     let users = rotation.users_ca.as_ref();
+    let clients = rotation.client_ca.as_ref();
     let keys = rotation.service_account_keys.as_ref();
     let encryption = rotation.encryption_keys.as_ref();
     let front_proxy = rotation.front_proxy_ca.as_ref();
+    let kubeconfig = rotation.kubeconfig.as_ref();
     [
         ("usersCA", users.map(|turn| turn.generation)),
+        ("clientCA", clients.map(|turn| turn.generation)),
         ("serviceAccountKeys", keys.map(|turn| turn.generation)),
         ("frontProxyCA", front_proxy.map(|turn| turn.generation)),
+        ("kubeconfig", kubeconfig.map(|turn| turn.generation)),
         ("encryptionKeys", encryption.map(|turn| turn.generation)),
     ]
 }

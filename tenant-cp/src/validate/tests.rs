@@ -18,6 +18,7 @@ mod autoscaler;
 mod backup;
 mod changes;
 mod choices;
+mod encryption;
 mod etcd;
 mod features;
 mod limits;

@@ -16,10 +16,11 @@ pub(super) struct Needs {
 }
 
 /// The addons that have an adapter; all of them are off unless they are switched on.
-const ADDONS: [(&str, Adapter); 3] = [
+const ADDONS: [(&str, Adapter); 4] = [
     ("cloudController", Adapter::CloudController),
     ("csi", Adapter::Csi),
     ("autoscaler", Adapter::Autoscaler),
+    ("overlay", Adapter::Overlay),
 ];
 
 impl Needs {

@@ -240,7 +240,12 @@ fn t2_in_lab(session: &mut Session<'_>, args: &Args, reached: Option<&str>) -> R
         }
         return session.stage(T2, |session| session.tests("t2", filter, &whole(args.all)));
     }
-    let (suites, workers) = lab_filters(args.all);
+    let hindrance = lab::hosts::hindrance(session.layout)?;
+    // Who asks for everything is told by the suite itself.
+    if let Some(reason) = hindrance.as_ref().filter(|_| !args.all) {
+        session.leave_out(format!("T2 {HOSTS}: {reason}"));
+    }
+    let (suites, workers) = lab_filters(args.all, hindrance.is_none());
     let control_planes =
         session.stage(T2, |session| session.tests("t2", &suites, &whole(args.all)));
     if control_planes.is_err() && !args.all {
@@ -270,8 +275,8 @@ fn older_kubevirt(session: &mut Session<'_>, build: Build) -> Result<()> {
     })
 }
 
-/// nextest's filters of both halves of T2.
-fn lab_filters(all: bool) -> (String, String) {
+/// nextest's filters of both halves of T2. `hosts`: machines that are reached by SSH can become nodes here.
+fn lab_filters(all: bool, hosts: bool) -> (String, String) {
     let binary = |name: &str| format!("binary_id(=suites::{name})");
     if all {
         let suites = [DEFAULT, "operations", HOSTS].map(binary).join(" + ");
@@ -279,8 +284,13 @@ fn lab_filters(all: bool) -> (String, String) {
         return (suites, workers);
     }
     let modules = DEFAULT_WORKERS.map(|module| format!("test(/^{module}::/)"));
+    let suites = match hosts {
+        // Without its modules, which take long.
+        true => format!("{} + ({} - test(/::/))", binary(DEFAULT), binary(HOSTS)),
+        false => binary(DEFAULT),
+    };
     (
-        binary(DEFAULT),
+        suites,
         format!("{} & ({})", binary(WORKERS_SUITE), modules.join(" + ")),
     )
 }
@@ -313,14 +323,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_of_everything_has_every_suite_and_a_default_one_two_modules_of_workers() {
-        let (suites, workers) = lab_filters(true);
+    fn a_run_of_everything_has_every_suite_and_a_default_one_the_cheap_ones() {
+        let (suites, workers) = lab_filters(true, false);
         for suite in ["control_plane", "hosts", "operations"] {
             assert!(suites.contains(suite), "{suites}");
         }
         assert!(workers.contains("kubevirt") && !workers.contains("test("));
-        let (suites, workers) = lab_filters(false);
+        let (suites, _) = lab_filters(false, false);
         assert_eq!(suites, "binary_id(=suites::control_plane)");
+        let (suites, workers) = lab_filters(false, true);
+        assert_eq!(
+            suites,
+            "binary_id(=suites::control_plane) + (binary_id(=suites::hosts) - test(/::/))"
+        );
         assert_eq!(
             workers,
             "binary_id(=suites::workers) & (test(/^worker::/) + test(/^autoscaler::/))"

@@ -4,9 +4,10 @@
 //! a watch is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
-use kit::events::Notice;
+use kit::events::{Notice, Published};
 use kit_client::write::Deleted;
 use kube::ResourceExt;
 
@@ -15,8 +16,12 @@ use super::plan::mirror::accepted;
 use super::plan::types::{Action, Observed};
 use crate::cache::endpoint_slices::Slice;
 use crate::cache::events::Write;
+use crate::cache::triggers::Key;
 use crate::context::Context;
 use crate::error::Error;
+
+/// When what nobody could be told is told again.
+const TELL_AGAIN: Duration = Duration::from_secs(20);
 
 /// Does it, and brings `observed` up to what was answered. True when the rest of the plan has to be
 /// made anew. What is `urgent` of slices does not wait behind other requests.
@@ -113,19 +118,25 @@ fn reference(service: &Service) -> ObjectReference {
     }
 }
 
-/// Publishes Events about a Service.
-pub async fn publish(ctx: &Context, observed: &Observed, notices: &[Notice]) {
-    if let Some(service) = &observed.service {
-        let about = reference(service);
-        for notice in notices {
-            ctx.events.publish(&about, notice).await;
-        }
+/// Publishes Events about a Service. Gives whether its people know of all of them then.
+pub async fn publish(ctx: &Context, observed: &Observed, notices: &[Notice]) -> bool {
+    let Some(service) = &observed.service else {
+        return true;
+    };
+    let about = reference(service);
+    let mut known = true;
+    for notice in notices {
+        known &= ctx.events.publish(&about, notice).await != Published::Failed;
     }
+    known
 }
 
-/// Publishes what is wrong with a Service, once for as long as it does not change.
+/// Publishes what is wrong with a Service, once for as long as it does not change. Nobody looks at a Service that waits,
+/// so where its people could not be told it is told again.
 pub async fn complain(ctx: &Context, observed: &Observed, complaints: &[Notice]) {
-    if ctx.cache.are_news(&observed.uid, complaints) {
-        publish(ctx, observed, complaints).await;
+    let uid = &observed.uid;
+    if ctx.cache.are_news(uid, complaints) && !publish(ctx, observed, complaints).await {
+        ctx.cache.was_not_told(uid);
+        ctx.queue.add_after(Key::Service(uid.clone()), TELL_AGAIN);
     }
 }

@@ -75,7 +75,7 @@ macro_rules! with_backups {
         /// It could not be carried out, and the tenant cluster serves the data that it had before; the message says why.
         /// Cause: A volume has no room for a second copy, an object of the backup cannot be read any more, or a pod did not end.
         RestoreGivenUp: Person, "Mend what the message names (for a lack of room: a larger `spec.etcd.storage.size`), and make another Restore.", since "0.2.0";
-        /// The tenant cluster knows a Service for every load balancer that there is, or a PersistentVolume for every volume.
+        /// The tenant cluster knows a Service for every load balancer that there is, or a PersistentVolume for every volume and a VolumeSnapshotContent for every snapshot.
         NoOrphans: Fine, "", since "0.2.0";
         /// The cloud controller manager has not said of each load balancer yet whether the tenant cluster knows a Service for it; all are kept.
         LookingForOrphans: Waiting, "If it takes minutes: `kubectl logs deployment/ccm` in the tenant namespace.", since "0.2.0";
@@ -89,18 +89,18 @@ macro_rules! with_backups {
         /// Nobody can say whether the tenant cluster knows a Service for each load balancer that there is, because no cloud controller manager runs for it; all are kept, and the Restore ends without it.
         /// Cause: `spec.addons.cloudController` of the TenantCluster is off, or was switched off.
         OrphansUnknown: Person, "Look at the Services with the annotation `covey.dev/kept-for-restore` in the tenant namespace, and delete those that nobody needs.", since "0.2.0";
-        /// It is not known of volumes in the tenant namespace whether a PersistentVolume or a claim of the tenant cluster names them; all are kept.
-        LookingForVolumes: Waiting, "If it takes minutes: do what the message says, or delete the Restore, which keeps all volumes.", since "0.2.0";
-        /// There are volumes that the tenant cluster of then does not know; `status.orphans` names their claims. They are kept, and the Restore does not end before it is decided.
-        /// Cause: Their PersistentVolumes were made after the moment.
+        /// It is not known of volumes and snapshots in the tenant namespace whether anything in the tenant cluster names them; all are kept.
+        LookingForVolumes: Waiting, "If it takes minutes: do what the message says, or delete the Restore, which keeps all volumes and snapshots.", since "0.2.0";
+        /// There are volumes or snapshots that the tenant cluster of then does not know; `status.orphans` names their claims and VolumeSnapshots. They are kept, and the Restore does not end before it is decided.
+        /// Cause: Their PersistentVolumes or VolumeSnapshotContents were made after the moment.
         VolumesFound: Person, "Set `spec.orphans` to `Keep` or `Delete`.", since "0.2.0";
-        /// There are volumes that the tenant cluster of then does not know, and they are to stay, or are attached to a machine; `status.orphans` names their claims.
-        VolumesKept: Fine, "Delete one with `kubectl delete pvc` in the tenant namespace once nobody needs what is on it.", since "0.2.0";
-        /// Volumes that the tenant cluster of then does not know, and that are attached to no machine, go once the Restore is confirmed, or are going.
+        /// There are volumes or snapshots that the tenant cluster of then does not know, and they are to stay, or are in use: attached to a machine, or a volume is being made of one; `status.orphans` names them.
+        VolumesKept: Fine, "Delete one with `kubectl delete pvc` or `kubectl delete volumesnapshot` in the tenant namespace once nobody needs what is on it.", since "0.2.0";
+        /// Volumes and snapshots that the tenant cluster of then does not know, and that are not in use, go once the Restore is confirmed, or are going.
         VolumesDeleted: Fine, "", since "0.2.0";
-        /// PersistentVolumes of the tenant cluster of then have no volume behind them any more; `status.missing` of the Restore names them. Nothing is made in their place.
+        /// PersistentVolumes of the tenant cluster of then have no volume behind them any more, or VolumeSnapshotContents no snapshot; `status.missing` of the Restore names them. Nothing is made in their place.
         /// Cause: They were deleted after the moment, or lost.
-        VolumesMissing: Person, "Delete these PersistentVolumes (`kubectl delete pv`) and their claims in the tenant cluster, and have their owners fill new ones.", since "0.2.0";
+        VolumesMissing: Person, "Delete these PersistentVolumes (`kubectl delete pv`) and their claims, and the VolumeSnapshots, in the tenant cluster, and have their owners fill new ones.", since "0.2.0";
         /// There is no TenantCluster of the name in `spec.clusterName` beside the Restore.
         /// Cause: A typing error; else it was deleted, and its backup is read with `etcd-agent backup restore`.
         RestoreWithoutCluster: Person, "Make it, or make another Restore whose `spec.clusterName` is right.", since "0.2.0";

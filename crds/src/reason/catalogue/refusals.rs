@@ -115,6 +115,9 @@ macro_rules! with_refusals {
         /// A request is above its limit.
         /// Cause: A limit was lowered, or only the request raised; where one is left out its default counts.
         RequestAboveLimit: Person, "Lower `requests` or raise `limits`.";
+        /// A kind cannot be encrypted at rest, or Secrets are not to be.
+        /// Cause: A spelling, such as a name without its API group; a wildcard; events or a custom resource.
+        EncryptionKindUnknown: Person, "Choose kinds that the message names for `spec.encryption.resources`, `secrets` among them.", since "0.2.0";
         /// A resource cannot be set here.
         /// Cause: A spelling, or a device that control planes cannot have.
         ResourceUnknown: Person, "Use `cpu`, `memory` or `ephemeral-storage`, as the message says.";

@@ -8,15 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{ListParams, ObjectMeta, PostParams};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
 use kube::{Api, ResourceExt as _};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::figures::Ack;
+use super::figures::{Ack, noise};
 
 /// Objects are written by so many at a time.
 const WRITERS: usize = 16;
@@ -24,6 +25,11 @@ const WRITERS: usize = 16;
 const OWN: usize = 8;
 /// In front of the objects' numbers.
 const PREFIX: &str = "load-";
+/// Bytes of one object of the data.
+const OBJECT: usize = 256 * 1024;
+const MIB: usize = 1024 * 1024;
+/// Objects of the data that are deleted at a time.
+const AT_ONCE: usize = 8;
 /// How often it is looked whether there were enough.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -143,6 +149,43 @@ impl Load {
         };
         Ok(all.items.iter().filter_map(one).collect())
     }
+}
+
+/// Objects that no compression makes small.
+pub(super) async fn fill(maps: &Api<ConfigMap>, mib: usize) -> Result<()> {
+    for number in 0..objects(mib) {
+        let map = ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(data(number)),
+                ..ObjectMeta::default()
+            },
+            data: Some([("noise".to_owned(), noise(number as u64, OBJECT))].into()),
+            ..ConfigMap::default()
+        };
+        let made = maps.create(&PostParams::default(), &map).await;
+        made.with_context(|| format!("write object {number} of the data"))?;
+    }
+    Ok(())
+}
+
+/// Takes them away again.
+pub(super) async fn drain(maps: &Api<ConfigMap>, mib: usize) -> Result<()> {
+    let gone = |number: usize| async move {
+        let deleted = maps.delete(&data(number), &DeleteParams::default()).await;
+        deleted.with_context(|| format!("delete object {number} of the data"))
+    };
+    stream::iter((0..objects(mib)).map(gone))
+        .buffer_unordered(AT_ONCE)
+        .try_for_each(|_| std::future::ready(Ok(())))
+        .await
+}
+
+const fn objects(mib: usize) -> usize {
+    mib * MIB / OBJECT
+}
+
+fn data(number: usize) -> String {
+    format!("data-{number}")
 }
 
 pub(super) fn now_ms() -> u64 {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::flows::Flow;
+use super::flows::{Flow, Over};
 use crate::machine::Machine;
 use crate::processes::IdleTenant;
 use crate::report::Spread;
@@ -35,15 +35,16 @@ pub struct Report {
     pub restore_s: Spread,
     /// Volume of one of three members deleted to all members serving, seconds.
     pub member_replaced_s: Spread,
-    /// Requests of a steady client that failed while members were replaced (60 a second, none tried again).
-    pub failed: Option<u64>,
+    /// Requests of two steady clients that failed (60 a second each), by what was done with members: `replacement`,
+    /// `rolling` of all three for another flag, `three_to_one`, `one_to_three`, `defragmentation` and `storage_class`. What
+    /// was not measured is not there.
+    pub failed: BTreeMap<String, Over<u64>>,
     /// Those that were answered.
-    pub answered: Option<u64>,
+    pub answered: BTreeMap<String, Over<u64>>,
     /// Longest time without an answer of one kind meanwhile, seconds.
-    pub gap_s: Option<f64>,
-    /// What the client had of other things that are done with members, by name: `rolling` of all three for another flag,
-    /// `three_to_one` and `one_to_three`. Those that were not measured are not there.
-    pub flows: BTreeMap<String, Flow>,
+    pub gap_s: BTreeMap<String, Over<f64>>,
+    /// How long it took, all replacements together, seconds.
+    pub took_s: BTreeMap<String, f64>,
     /// Objects of which an acknowledged write was not there any more, after all restores, replacements and flows.
     pub lost: Option<usize>,
     /// What went wrong, in words.
@@ -62,6 +63,15 @@ pub struct Most {
 }
 
 impl Report {
+    /// Takes in what was done with members, and what clients had of it.
+    pub(super) fn record(&mut self, name: &str, flow: &Flow) {
+        let name = || name.to_owned();
+        self.failed.insert(name(), flow.failed);
+        self.answered.insert(name(), flow.answered);
+        self.gap_s.insert(name(), flow.gap_s);
+        self.took_s.insert(name(), flow.took_s);
+    }
+
     /// For people.
     #[must_use]
     pub fn table(&self) -> String {
@@ -98,12 +108,12 @@ impl Report {
             pair(&self.member_replaced_s),
             "120",
         );
-        row("    requests failed", count(self.failed), "0");
-        row("    longest gap, s", number(self.gap_s), "1");
-        for (name, flow) in &self.flows {
-            row(&format!("{name}, s"), flow.took_s.to_string(), "");
-            row("    requests failed", flow.failed.to_string(), "0");
-            row("    longest gap, s", flow.gap_s.to_string(), "1");
+        for (name, took) in &self.took_s {
+            row(&format!("{name}, s"), took.to_string(), "");
+            let failed = self.failed.get(name).map(Over::told);
+            row("    requests failed, HTTP/2 / HTTP/1.1", count(failed), "0");
+            let gap = self.gap_s.get(name).map(Over::told);
+            row("    longest gap, s", count(gap), "1");
         }
         row("acknowledged writes lost", count(self.lost), "0");
         for note in &self.notes {
@@ -127,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_null_and_a_dash() {
-        let report = Report {
+        let mut report = Report {
             machine: Machine::here(),
             version: "1.35.4".to_owned(),
             rpo_s: Most::default(),
@@ -138,27 +148,34 @@ mod tests {
             deltas: 36_000,
             restore_s: Spread::of(&[40.0, 50.0, 60.0]),
             member_replaced_s: Spread::default(),
-            failed: None,
-            answered: None,
-            gap_s: None,
-            flows: [("rolling".to_owned(), Flow::default())].into(),
+            failed: BTreeMap::new(),
+            answered: BTreeMap::new(),
+            gap_s: BTreeMap::new(),
+            took_s: BTreeMap::new(),
             lost: Some(0),
             notes: vec!["no looks".to_owned()],
         };
+        let rolled = Flow {
+            failed: Over { http2: 0, http1: 3 },
+            ..Flow::default()
+        };
+        report.record("rolling", &rolled);
         let json = serde_json::to_value(&report).unwrap();
         assert!(
-            json["rpo_s"]["max"].is_null() && json["failed"].is_null(),
+            json["rpo_s"]["max"].is_null() && json["failed"]["replacement"].is_null(),
             "{json}"
         );
         assert_eq!(
             (&json["restore_s"]["p50"], &json["lost"]),
             (&50.0.into(), &0.into())
         );
-        assert_eq!(json["flows"]["rolling"]["failed"], 0);
+        assert_eq!(json["failed"]["rolling"]["http2"], 0);
+        assert_eq!(json["failed"]["rolling"]["http1"], 3);
         let table = report.table();
         let line = |what: &str| table.lines().find(|line| line.contains(what)).unwrap();
         assert!(line("member replaced").contains("- / -"), "{table}");
         assert!(line("36000 writes").contains("50 / 60"), "{table}");
+        assert!(line("requests failed").contains("0 / 3"), "{table}");
         assert!(table.contains("note: no looks"), "{table}");
     }
 }

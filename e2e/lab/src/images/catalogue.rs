@@ -152,6 +152,14 @@ pub fn autoscaler(name: &str, binary: &Path) -> anyhow::Result<Image> {
     program(name, binary, "/autoscaler")
 }
 
+/// The overlay among nodes, as `/link-node`; otherwise as [`operator`]. Its pods say that they are root.
+///
+/// # Errors
+/// As [`operator`].
+pub fn link_node(name: &str, binary: &Path) -> anyhow::Result<Image> {
+    program(name, binary, "/link-node")
+}
+
 /// The CSI driver, as `/csi-proxy`, with this machine's tools for ext4 and XFS: root, because on a node
 /// it mounts. Otherwise as [`operator`].
 ///

@@ -158,10 +158,17 @@ const OF_CLUSTERS: Harmless = &[
         &["upgrade.deadline", "upgrade.retry", "upgrade.soak"],
     ),
     (
+        "one of those that the definition names",
+        &["encryption.resources[]"],
+    ),
+    (
         "the schema bounds it, and only its own authority or key is another one; a few are made at most",
         &[
+            "rotation.clientCA.complete",
+            "rotation.clientCA.generation",
             "rotation.encryptionKeys.generation",
             "rotation.frontProxyCA.generation",
+            "rotation.kubeconfig.generation",
             "rotation.serviceAccountKeys.complete",
             "rotation.serviceAccountKeys.generation",
             "rotation.usersCA.generation",

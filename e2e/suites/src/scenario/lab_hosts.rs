@@ -31,6 +31,7 @@ for program in iptables-nft ip6tables-nft iptables-legacy ip6tables-legacy; do
     done
 done
 ctr -n k8s.io containers ls -q | sed 's/^/container /'
+ip -o address show dev lo | awk '{ print "address " $4 }'
 ip route | sed 's/^/route /'
 ss -Hltn | awk '$4 !~ /^127[.]/ { print "port " $4 }' | sort
 "#;

@@ -3,7 +3,7 @@
 //!
 //! Requests begin at their time whether or not earlier ones have been answered, so a slow answer
 //! hides no other. A WATCH counts once its first event came, and then ends, which closes its
-//! connection: so twenty new connections a second are part of it.
+//! connection where that is one of HTTP/1.1: so twenty new connections a second are part of it.
 //! Invariant: every request is counted once, as answered or as failed, but those that are still
 //! under way when the client is told to end.
 
@@ -16,6 +16,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kit_client::transport::transport;
 use kube::{
     Api, Client, Config,
     api::{ObjectMeta, PostParams, WatchEvent, WatchParams},
@@ -32,8 +33,28 @@ const KINDS: usize = 50;
 /// Objects that are written in turn, so that two writes at a time are not of the same one: the API
 /// server would try the later of them again by itself, which is its time and not the client's.
 const OBJECTS: u64 = 40;
-/// The object that is read and watched.
-const READ: &str = "steady-0";
+
+/// What is spoken, and what is tried again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Wire {
+    /// HTTP/1.1; nothing is tried again.
+    Http1,
+    /// HTTP/1.1 with what kube tries again by default: answers 429, 503 and 504.
+    Http1WithRetry,
+    /// HTTP/2, as the operator speaks it; nothing is tried again.
+    Http2,
+}
+
+impl Wire {
+    /// What names of its objects begin with: two clients beside each other write different ones.
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Http1 => "steady",
+            Self::Http1WithRetry => "steady-retry",
+            Self::Http2 => "steady-http2",
+        }
+    }
+}
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -130,20 +151,40 @@ pub struct Steady {
 }
 
 impl Steady {
+    /// Starts asking over HTTP/1.1, with a client of its own.
+    ///
+    /// # Errors
+    /// As those of [`Self::start_over`].
+    pub async fn start(kubeconfig: &str) -> Result<Self> {
+        Self::start_over(kubeconfig, Wire::Http1).await
+    }
+
     /// Starts asking, with a client of its own.
     ///
     /// # Errors
     /// When the object that it asks for cannot be made.
-    pub async fn start(kubeconfig: &str) -> Result<Self> {
+    pub async fn start_over(kubeconfig: &str, wire: Wire) -> Result<Self> {
         let mut config =
             Config::from_custom_kubeconfig(Kubeconfig::from_yaml(kubeconfig)?, &Default::default())
                 .await?;
-        config.default_retry = false;
+        config.default_retry = wire == Wire::Http1WithRetry;
         config.connect_timeout = Some(ANSWER);
-        let client = Client::try_from(config).context("no client of the kubeconfig")?;
-        let maps: Api<ConfigMap> = Api::namespaced(client, "default");
+        let client = match wire {
+            Wire::Http2 => Client::new(transport(&config)?, config.default_namespace),
+            Wire::Http1 | Wire::Http1WithRetry => {
+                Client::try_from(config).context("no client of the kubeconfig")?
+            }
+        };
+        let objects = Objects {
+            maps: Api::namespaced(client, "default"),
+            prefix: wire.prefix(),
+        };
+        let maps = &objects.maps;
         for number in 0..OBJECTS {
-            match maps.create(&PostParams::default(), &map(number)).await {
+            match maps
+                .create(&PostParams::default(), &objects.map(number))
+                .await
+            {
                 Ok(_) => {}
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
                 Err(error) => return Err(error).context("create the ConfigMaps that are written"),
@@ -159,7 +200,7 @@ impl Steady {
             verbs: verbs.into(),
             failures: BTreeMap::new(),
         }));
-        let task = tokio::spawn(ask(maps, Arc::clone(&shared), begun));
+        let task = tokio::spawn(ask(objects, Arc::clone(&shared), begun));
         Ok(Self {
             shared,
             task,
@@ -200,15 +241,22 @@ impl Steady {
     }
 }
 
-async fn ask(maps: Api<ConfigMap>, shared: Arc<Mutex<Outcome>>, begun: Instant) {
+/// What one client asks for.
+#[derive(Clone)]
+struct Objects {
+    maps: Api<ConfigMap>,
+    prefix: &'static str,
+}
+
+async fn ask(objects: Objects, shared: Arc<Mutex<Outcome>>, begun: Instant) {
     let mut ticks = tokio::time::interval(PERIOD);
     let mut pending = JoinSet::new();
     for number in 1_u64.. {
         ticks.tick().await;
         for verb in [Verb::Get, Verb::Put, Verb::Watch] {
-            let (maps, shared) = (maps.clone(), Arc::clone(&shared));
+            let (objects, shared) = (objects.clone(), Arc::clone(&shared));
             pending.spawn(async move {
-                let answer = tokio::time::timeout(ANSWER, request(&maps, verb, number)).await;
+                let answer = tokio::time::timeout(ANSWER, objects.request(verb, number)).await;
                 let answer = match answer {
                     Ok(answer) => answer,
                     Err(_) => Err(anyhow::anyhow!("no answer within {ANSWER:?}")),
@@ -220,26 +268,50 @@ async fn ask(maps: Api<ConfigMap>, shared: Arc<Mutex<Outcome>>, begun: Instant) 
     }
 }
 
-async fn request(maps: &Api<ConfigMap>, verb: Verb, number: u64) -> Result<()> {
-    match verb {
-        Verb::Get => maps.get(READ).await.map(drop)?,
-        // Without a resource version: the last one wins.
-        Verb::Put => maps
-            .replace(&name(number), &PostParams::default(), &map(number))
-            .await
-            .map(drop)?,
-        Verb::Watch => {
-            let only = WatchParams::default().fields(&format!("metadata.name={READ}"));
-            let mut events = Box::pin(maps.watch(&only, "0").await?);
-            match events.next().await {
-                Some(Ok(WatchEvent::Added(_) | WatchEvent::Modified(_))) => {}
-                Some(Ok(other)) => bail!("the first event is {other:?}"),
-                Some(Err(error)) => return Err(error.into()),
-                None => bail!("the watch ended without an event"),
+impl Objects {
+    async fn request(&self, verb: Verb, number: u64) -> Result<()> {
+        // The one that is read and watched.
+        let read = self.name(0);
+        let maps = &self.maps;
+        match verb {
+            Verb::Get => maps.get(&read).await.map(drop)?,
+            // Without a resource version: the last one wins.
+            Verb::Put => maps
+                .replace(
+                    &self.name(number),
+                    &PostParams::default(),
+                    &self.map(number),
+                )
+                .await
+                .map(drop)?,
+            Verb::Watch => {
+                let only = WatchParams::default().fields(&format!("metadata.name={read}"));
+                let mut events = Box::pin(maps.watch(&only, "0").await?);
+                match events.next().await {
+                    Some(Ok(WatchEvent::Added(_) | WatchEvent::Modified(_))) => {}
+                    Some(Ok(other)) => bail!("the first event is {other:?}"),
+                    Some(Err(error)) => return Err(error.into()),
+                    None => bail!("the watch ended without an event"),
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    fn name(&self, number: u64) -> String {
+        format!("{}-{}", self.prefix, number % OBJECTS)
+    }
+
+    fn map(&self, number: u64) -> ConfigMap {
+        ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(self.name(number)),
+                ..ObjectMeta::default()
+            },
+            data: Some([("number".to_owned(), number.to_string())].into()),
+            ..ConfigMap::default()
+        }
+    }
 }
 
 fn note(shared: &Mutex<Outcome>, begun: Instant, verb: Verb, answer: Result<()>) {
@@ -271,21 +343,6 @@ fn note(shared: &Mutex<Outcome>, begun: Instant, verb: Verb, answer: Result<()>)
                 failures.insert(what, first);
             }
         }
-    }
-}
-
-fn name(number: u64) -> String {
-    format!("steady-{}", number % OBJECTS)
-}
-
-fn map(number: u64) -> ConfigMap {
-    ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(name(number)),
-            ..ObjectMeta::default()
-        },
-        data: Some([("number".to_owned(), number.to_string())].into()),
-        ..ConfigMap::default()
     }
 }
 

@@ -7,8 +7,6 @@
 //! While it scales, every single try must succeed. While pods are killed, requests that were on
 //! their way are lost, so every kind must succeed again and again within a time.
 
-mod checks;
-
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -23,11 +21,10 @@ use suites::{
     },
     scenario::{
         self, PATIENCE, Scenario,
+        traffic::Traffic,
         workers::{NODES, PODS},
     },
 };
-
-use checks::Traffic;
 
 /// Time between two kills.
 const EVERY: Duration = Duration::from_secs(10);

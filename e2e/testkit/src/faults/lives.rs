@@ -7,6 +7,7 @@
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -18,10 +19,10 @@ pub enum Deaths {
     /// After each, and before the first.
     Once,
     /// After the first and then after each so many-th, and before the first: on a real server, of a flow
-    /// that dies on both sides of each of its writes on the API in memory.
+    /// that dies at each of its writes on a model, be it the API in memory or a world of T0.
     Every(u64),
-    /// Before each.
-    Before,
+    /// Before the first and then before each so many-th.
+    Before(u64),
     /// After each.
     After,
     /// Before and after each. Of writes that are under way side by side, others may have arrived.
@@ -55,6 +56,17 @@ impl Deaths {
         Self::Every(nth).unless_all()
     }
 
+    /// [`Self::Before`] each `nth` write, or with `COVEY_ALL=1` in the environment before each: of a flow that
+    /// dies after each of them, too. What differs are writes that are under way side by side: then others may
+    /// have arrived.
+    #[must_use]
+    pub fn asked_for_before(nth: u64) -> Self {
+        match is_all_asked_for() {
+            true => Self::Before(1),
+            false => Self::Before(nth),
+        }
+    }
+
     fn unless_all(self) -> Self {
         match is_all_asked_for() {
             true => Self::BothSides,
@@ -70,7 +82,7 @@ impl Deaths {
             Self::Once | Self::Every(_) if number == 0 => Crash::Before(1),
             Self::Once => Crash::After(number),
             Self::Every(nth) => Crash::After((number - 1) * nth + 1),
-            Self::Before => Crash::Before(number + 1),
+            Self::Before(nth) => Crash::Before(number * nth + 1),
             Self::After => Crash::After(number + 1),
             Self::BothSides if number.is_multiple_of(2) => Crash::Before(number / 2 + 1),
             Self::BothSides => Crash::After(number / 2 + 1),
@@ -82,9 +94,20 @@ impl Deaths {
 #[derive(Debug)]
 pub struct Ledger {
     deaths: Deaths,
-    next: AtomicU64,
+    /// Deaths at later writes than this one are tried one by one.
+    expected: u64,
+    turn: Mutex<Turn>,
     /// First write whose death was outlived, before and after; 0 while there is none.
     outlived: [AtomicU64; 2],
+}
+
+/// Whose turn it is.
+#[derive(Debug, Default)]
+struct Turn {
+    /// Number of the next life.
+    next: u64,
+    /// One lives whose death is at a later write than is expected.
+    is_beyond: bool,
 }
 
 impl Ledger {
@@ -93,35 +116,65 @@ impl Ledger {
     pub fn new(deaths: Deaths) -> Self {
         Self {
             deaths,
-            next: AtomicU64::new(0),
+            expected: u64::MAX,
+            turn: Mutex::default(),
             outlived: Default::default(),
         }
     }
 
-    /// The death of the next life; none once all are over.
+    /// A life has about so many writes. Lives that die at later ones are not tried side by side: all but one
+    /// of those would be in vain. Who asks for the next one meanwhile is told that there is none, and the lane
+    /// of the one that lives goes on.
+    #[must_use]
+    pub fn expecting(self, writes: u64) -> Self {
+        Self {
+            expected: writes,
+            ..self
+        }
+    }
+
+    /// The death of the next life; none once all are over. [`Self::ended`] has to be told of each.
     pub fn next(&self) -> Option<Crash> {
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let crash = self.deaths.of(self.next.fetch_add(1, Ordering::SeqCst));
             let [before, after] = self.outlived();
             let is_over = match self.deaths {
                 Deaths::Once | Deaths::Every(_) | Deaths::After => after != 0,
-                Deaths::Before => before != 0,
+                Deaths::Before(_) => before != 0,
                 Deaths::BothSides => before != 0 && after != 0,
             };
             if is_over {
                 return None;
             }
-            let side = self.side(crash);
-            if side.is_some_and(|(outlived, _)| outlived.load(Ordering::SeqCst) == 0) {
-                return Some(crash);
+            let crash = self.deaths.of(turn.next);
+            let needed = self
+                .side(crash)
+                .filter(|(outlived, _)| outlived.load(Ordering::SeqCst) == 0);
+            let Some((_, k)) = needed else {
+                turn.next += 1;
+                continue;
+            };
+            let is_beyond = k > self.expected;
+            if is_beyond && turn.is_beyond {
+                return None;
             }
+            turn.next += 1;
+            turn.is_beyond |= is_beyond;
+            return Some(crash);
         }
     }
 
-    /// A life has outlived its death.
-    pub fn survived(&self, crash: Crash) {
-        if let Some((outlived, k)) = self.side(crash) {
+    /// A life is over; it died as it was to, or outlived its death.
+    pub fn ended(&self, crash: Crash, died: bool) {
+        let Some((outlived, k)) = self.side(crash) else {
+            return;
+        };
+        if !died {
             let _ = outlived.compare_exchange(0, k, Ordering::SeqCst, Ordering::SeqCst);
+        }
+        if k > self.expected {
+            let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            turn.is_beyond = false;
         }
     }
 
@@ -171,14 +224,12 @@ async fn live<T: Debug + PartialEq>(
             seen == expected,
             "died at the write {crash:?}: {seen:#?} is not {expected:#?}"
         );
-        if !died {
-            ledger.survived(crash);
-        }
+        ledger.ended(crash, died);
     }
     let [before, after] = ledger.outlived();
     let outlived = match deaths {
         Deaths::Once | Deaths::Every(_) | Deaths::After => after,
-        Deaths::Before => before,
+        Deaths::Before(_) => before,
         Deaths::BothSides => before.min(after),
     };
     let writes = outlived - 1;
@@ -224,6 +275,32 @@ mod tests {
         let deaths: Vec<_> = (0..4).map(|n| Deaths::Every(3).of(n)).collect();
         let after = Crash::After;
         assert_eq!(deaths, [Crash::Before(1), after(1), after(4), after(7)]);
+        let deaths: Vec<_> = (0..3).map(|n| Deaths::Before(3).of(n)).collect();
+        assert_eq!(deaths, [1, 4, 7].map(Crash::Before));
+    }
+
+    #[test]
+    fn beyond_what_is_expected_one_lives_at_a_time_and_no_write_is_left_out() {
+        let ledger = Ledger::new(Deaths::After).expecting(2);
+        let side_by_side: Vec<_> = (0..5).map_while(|_| ledger.next()).collect();
+        assert_eq!(side_by_side, [1, 2, 3].map(Crash::After));
+        ledger.ended(Crash::After(1), true);
+        ledger.ended(Crash::After(2), true);
+        assert_eq!(ledger.next(), None);
+        ledger.ended(Crash::After(3), true);
+        assert_eq!(ledger.next(), Some(Crash::After(4)));
+        assert_eq!(ledger.next(), None);
+        ledger.ended(Crash::After(4), false);
+        assert_eq!((ledger.next(), ledger.outlived()), (None, [0, 4]));
+        // With fewer writes than are expected it ends, too.
+        let few = Ledger::new(Deaths::BothSides).expecting(9);
+        while let Some(crash) = few.next() {
+            let (Crash::Before(k) | Crash::After(k)) = crash else {
+                unreachable!("{crash:?}")
+            };
+            few.ended(crash, k <= 3);
+        }
+        assert_eq!(few.outlived(), [4, 4]);
     }
 
     #[tokio::test]

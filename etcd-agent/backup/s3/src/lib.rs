@@ -40,7 +40,8 @@ pub struct Settings {
     pub access_key_id: String,
     /// The access key.
     pub secret_access_key: String,
-    /// Authorities of the endpoint's certificate, PEM; None takes those of the system.
+    /// Authorities of the endpoint's certificate, PEM; None takes those that Mozilla trusts, which are built in: our
+    /// image has no others.
     pub ca_bundle: Option<Vec<u8>>,
 }
 
@@ -73,16 +74,11 @@ impl Bucket {
         let mut client = ClientOptions::new()
             .with_timeout(TIMEOUT)
             .with_connect_timeout(CONNECT)
-            .with_pool_max_idle_per_host(IDLE);
-        if let Some(bundle) = &settings.ca_bundle {
-            let certificates = Certificate::from_pem_bundle(bundle).map_err(other)?;
-            if certificates.is_empty() {
-                return Err(BadSettings::NoCertificate);
-            }
-            client = client.with_no_system_certificates(true);
-            for certificate in certificates {
-                client = client.with_root_certificate(certificate);
-            }
+            .with_pool_max_idle_per_host(IDLE)
+            // A client that wants these cannot be built where there are none, and so not even for `http://`.
+            .with_no_system_certificates(true);
+        for certificate in authorities(settings.ca_bundle.as_deref())? {
+            client = client.with_root_certificate(certificate);
         }
         let http = settings
             .endpoint
@@ -109,6 +105,21 @@ impl Bucket {
         Ok(Self {
             store: Arc::new(builder.build().map_err(other)?),
         })
+    }
+}
+
+/// Whom an endpoint's certificate has to be signed by.
+fn authorities(bundle: Option<&[u8]>) -> Result<Vec<Certificate>, BadSettings> {
+    let other = |error: Error| BadSettings::Other(error.to_string());
+    let Some(bundle) = bundle else {
+        let public = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter();
+        let parsed = public.map(|authority| Certificate::from_der(authority));
+        return parsed.collect::<Result<_, _>>().map_err(other);
+    };
+    let certificates = Certificate::from_pem_bundle(bundle).map_err(other)?;
+    match certificates.is_empty() {
+        true => Err(BadSettings::NoCertificate),
+        false => Ok(certificates),
     }
 }
 

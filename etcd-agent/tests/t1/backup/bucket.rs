@@ -1,9 +1,10 @@
 //! A real S3 endpoint.
 
 use std::net::TcpListener;
+use std::process::Command;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use backup::check::check;
 use backup::restore::choose::At;
 use backup::store::{Cause, Created, Store as _};
@@ -95,5 +96,32 @@ async fn a_bucket_that_cannot_be_used_says_which_call_failed_and_why() -> Result
     let nobody = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
     let away = asked(&|s| s.endpoint = Some(format!("http://127.0.0.1:{nobody}"))).await;
     assert_eq!(away.cause(), Cause::Unreachable, "{away}");
+    Ok(())
+}
+
+/// Our image has no authorities of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_can_be_used_where_the_system_has_no_authorities() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let Some((_gateway, port)) = s3::serve(folder.path()).await? else {
+        return Ok(());
+    };
+    for (name, value) in [
+        ("access-key-id", s3::ACCESS_KEY_ID),
+        ("secret-access-key", s3::SECRET_ACCESS_KEY),
+    ] {
+        std::fs::write(folder.path().join(name), value)?;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_etcd-agent"))
+        .args(["backup", "check", "--prefix=p"])
+        .arg(format!("--s3-endpoint=http://127.0.0.1:{port}"))
+        .arg(format!("--s3-bucket={}", s3::BUCKET))
+        .arg(format!("--s3-region={}", s3::REGION))
+        .arg(format!("--s3-credentials={}", folder.path().display()))
+        .env("SSL_CERT_FILE", "/dev/null")
+        .env("SSL_CERT_DIR", folder.path())
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{said}");
     Ok(())
 }

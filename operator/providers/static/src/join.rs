@@ -69,10 +69,12 @@ pub fn parameters(
     if let Some(address) = host.node_address() {
         arguments.push(json!({ "name": "node-ip", "value": address.to_string() }));
     }
-    let facts = host
-        .status
-        .as_ref()
-        .and_then(|status| status.facts.as_ref());
+    let status = host.status.as_ref();
+    let facts = status.and_then(|status| status.facts.as_ref());
+    let claim = status.and_then(|status| status.claim.as_ref());
+    // What leads there comes with the overlay's program, which runs on the kubelet.
+    let given = host.node_address();
+    let given = given.filter(|_| claim.is_some_and(|claim| claim.in_overlay));
     let mut kubelet = text(&data["kubelet"]).unwrap_or_default();
     if settings.allows_cgroup1 && facts.is_some_and(|facts| !facts.cgroup2) {
         node.insert(
@@ -86,6 +88,10 @@ pub fn parameters(
         .plain("ca", ca)
         .plain("version", &machine.spec.version)
         .plain("nodeName", name)
+        .plain(
+            "address",
+            given.map(|address| address.to_string()).unwrap_or_default(),
+        )
         .plain("files", "")
         .plain("containerdConfig", settings.containerd.trim_end())
         .plain("kubelet", kubelet)
@@ -198,6 +204,34 @@ mod tests {
         assert_eq!(line["kubelet"], "{\"maxPods\": 50}\n");
         let kept = told.secrets().redact(TOKEN);
         assert!(!kept.contains("0123456789abcdef"), "{kept}");
+    }
+
+    #[test]
+    fn an_address_in_the_overlay_is_the_nodes_and_the_machine_is_given_it() {
+        let mut host = host(true);
+        let arguments = |host: &Host| {
+            let (line, configuration, _) = told(host, &Settings::default());
+            let all = &configuration["nodeRegistration"]["kubeletExtraArgs"];
+            (all[1].clone(), line["address"].clone())
+        };
+        let with = |claim: Value| {
+            json!({"machineName": "w-1", "machineUID": "u", "tenantClusterUID": "tc",
+            "nodeAddress": claim["nodeAddress"], "inOverlay": claim["inOverlay"]})
+        };
+        let mut says = |claim: Value| {
+            host.status.as_mut().unwrap().claim = serde_json::from_value(with(claim)).unwrap();
+            arguments(&host)
+        };
+        let node_ip = |address: &str| json!({ "name": "node-ip", "value": address });
+        assert_eq!(
+            says(json!({"nodeAddress": "198.18.0.7", "inOverlay": true})),
+            (node_ip("198.18.0.7"), json!("198.18.0.7"))
+        );
+        // One of its own interfaces, whatever the spec says by now.
+        assert_eq!(
+            says(json!({"nodeAddress": "192.0.2.11", "inOverlay": false})),
+            (node_ip("192.0.2.11"), json!(""))
+        );
     }
 
     #[test]

@@ -135,12 +135,19 @@ fn none_left(machine: &Machine, hosts: &[Host], selector: &HostSelector) -> Erro
     };
     let taken = hosts.iter().filter(fits).find_map(|host| {
         let other = choose::same_address(hosts, host, machine)?;
-        Some((host, other, host.node_address()?))
+        let (address, in_overlay) = choose::node_address(host, machine)?;
+        Some((host, other, address, in_overlay))
     });
-    if let Some((host, other, address)) = taken {
+    if let Some((host, other, address, in_overlay)) = taken {
+        let mend = match in_overlay {
+            true => "delete the Machine, and the one in its place has another one",
+            false => {
+                "give it another one that its machine has (spec.nodeAddress), or add another Host"
+            }
+        };
         return Error::NoneLeft(format!(
             "Host {} is not taken, because {address} is the address of a node of the tenant cluster already, that on \
-             Host {}: give it another one that its machine has (spec.nodeAddress), or add another Host",
+             Host {}: {mend}",
             host.name_any(),
             other.name_any()
         ));

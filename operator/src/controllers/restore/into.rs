@@ -137,6 +137,7 @@ pub async fn reconcile(
         }
     };
     let wanted = source::secret(&valid, uid, key.reveal(), &carried);
+    let wanted = source::saying_what_was_encrypted(wanted, &its.cluster);
     ctx.leadership.ensure().map_err(Error::Fence)?;
     let unmade = |error: kube::Error| Error::Create(Box::new(error));
     let wanted = serde_json::from_value(wanted.value);

@@ -6,7 +6,7 @@ use api::restore::{Orphan, Orphans};
 use api::{ConditionStatus, ConditionType, Reason, Restore, TenantCluster};
 
 use crate::restoring::Mark;
-use crate::restoring::volumes::{CLAIM, NAMED};
+use crate::restoring::volumes::{NAMED, is_storage};
 
 /// What is said.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +88,7 @@ pub fn is_said(restore: &Restore) -> bool {
     let mut conditions = status.conditions.iter();
     let said = conditions.find(|c| c.type_ == ConditionType::Orphans.as_str());
     let wait = [Reason::LookingForOrphans, Reason::OrphansFound];
-    let mut balancers = status.orphans.iter().filter(|told| told.kind != CLAIM);
+    let mut balancers = status.orphans.iter().filter(|told| !is_storage(told));
     let is_gone = restore.spec.orphans != Orphans::Delete || balancers.next().is_none();
     is_gone && said.is_some_and(|said| wait.iter().all(|reason| said.reason != *reason))
 }

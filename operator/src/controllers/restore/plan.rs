@@ -19,7 +19,7 @@ use super::into::Into;
 use super::orphans;
 use crate::controllers::tenant_backup::report::{self, Choice, Report};
 use crate::restoring::begin::{self, awaits, cluster_id, ended, moment, other, short, source};
-use crate::restoring::volumes::{self, CLAIM, Listed, NAMED};
+use crate::restoring::volumes::{self, Listed, NAMED, is_storage};
 use crate::restoring::{MARGIN, Mark};
 use crate::status::one_line;
 
@@ -163,7 +163,7 @@ fn tell_orphans(restore: &Restore, observed: &Observed, plan: &mut Plan, now: Ti
     };
     let said = orphans::said(restore, cluster, balancers);
     let told = &mut plan.status.orphans;
-    told.retain(|orphan| orphan.kind == CLAIM);
+    told.retain(is_storage);
     drop(told.splice(..0, said.orphans));
     told.truncate(NAMED);
     if said.is_looked_for {
@@ -189,7 +189,7 @@ fn tell_volumes(restore: &Restore, observed: &Observed, plan: &mut Plan, now: Ti
     // What is not known now stays as it was said.
     if let Some(orphans) = said.orphans {
         let told = &mut plan.status.orphans;
-        told.retain(|orphan| orphan.kind != CLAIM);
+        told.retain(|orphan| !is_storage(orphan));
         told.extend(orphans);
         told.truncate(NAMED);
     }

@@ -5,6 +5,8 @@
 //! Invariant: at rest nothing is sealed. What was lost or spoilt does not take the place of what is sealed; authorities
 //! and keys that changed are sealed at once.
 
+use std::collections::BTreeSet;
+
 use api::TenantCluster;
 use backup_format::SealedIdentity;
 use backup_format::identity::MOST_DOCUMENT;
@@ -13,7 +15,7 @@ use kit_objects::object::hash;
 use serde_json::json;
 use tenant_cp::backup::identity::{self, Document, Lacks};
 use tenant_cp::backup::process::Identity;
-use tenant_cp::certificates::SecretData;
+use tenant_cp::certificates::{SecretData, read_store};
 
 use super::report::Report;
 use crate::status::one_line;
@@ -119,6 +121,20 @@ pub fn is_due(
 fn has(report: &Report, sealed: &Sealed) -> bool {
     let name = sealed.identity.name().to_string();
     report.identity.as_deref() == Some(name.as_str())
+}
+
+/// Generations of encryption keys that the target has, as the process says: all that there are, once it has what is sealed
+/// and that is of them. None where that is not known.
+#[must_use]
+pub fn saved_keys(
+    wanted: &Result<Document, Unsealable>,
+    sealed: Option<&Sealed>,
+    report: Option<&Report>,
+    secrets: &SecretData,
+) -> Option<BTreeSet<u32>> {
+    let (wanted, sealed) = (wanted.as_ref().ok()?, sealed?);
+    let is_there = wanted.keys == sealed.keys && has(report?, sealed);
+    is_there.then(|| read_store(secrets).encryption.numbers().collect())
 }
 
 /// When it is sealed, in milliseconds since 1970: later than the one before, whatever the clock says.

@@ -4,7 +4,7 @@
 //! nothing away that runs. Keys are made once, and wrapped anew where the target's key is another one.
 //! Long because what is said of a backup follows from everything that was looked at for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::tenant_cluster::Backup;
@@ -96,6 +96,15 @@ impl Observed {
     pub fn identity(&self, now: Timestamp) -> Result<Document, Unsealable> {
         let wrapping = self.wrapping_key.as_deref().unwrap_or_default();
         identity::wanted(&self.cluster, &self.secrets, &wrapped_for(wrapping), now)
+    }
+
+    /// Generations of encryption keys that the target has for certain; none where that is not known.
+    #[must_use]
+    pub fn saved_keys(&self, now: Timestamp) -> Option<BTreeSet<u32>> {
+        let report = self.report.as_ref();
+        let report = report.and_then(|report| report.as_ref().ok());
+        let sealed = self.sealed.as_ref();
+        identity::saved_keys(&self.identity(now), sealed, report, &self.secrets)
     }
 }
 
@@ -463,10 +472,10 @@ fn looked_at(
             (ConditionStatus::Unknown, starting, what.to_owned())
         }
     };
-    let again = match value == ConditionStatus::Unknown || tests {
-        true => SOON,
-        false => LATER,
-    };
+    // Whoever turns keys waits for it.
+    let lacks = identity.is_ok() && observed.saved_keys(now).is_none();
+    let is_awaited = value == ConditionStatus::Unknown || (value == ConditionStatus::True && lacks);
+    let again = if is_awaited || tests { SOON } else { LATER };
     let mut said = is(value, reason, message, Some(report));
     if let Said::Is { restore_test, .. } = &mut said {
         *restore_test = newest;

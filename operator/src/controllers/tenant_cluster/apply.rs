@@ -34,13 +34,14 @@ use crate::etcd_replacement::step::Step;
 use crate::rollouts::queue::{Purpose, Turn};
 use crate::tenant_session::session;
 
+mod aggregated;
 mod deletion;
 mod empty;
 mod etcd;
-mod front_proxies;
 mod held_tokens;
 mod left;
 mod losses;
+mod nodes;
 mod once;
 mod preflight;
 mod probe;
@@ -446,7 +447,7 @@ async fn act(
             let turn = Turn::of(&observed.cluster, Purpose::Rollout(*cause), now);
             let mut goes_on = *is_under_way;
             if *cause == Cause::Fleet {
-                let gate = ctx.renew_gate(now).gate;
+                let gate = ctx.current_gate(now);
                 // A pod that is replaced for another reason has not had its turn by a policy.
                 goes_on &= gate.admitted.is_none() || gate.begun.contains(&turn.uid);
             }
@@ -486,14 +487,19 @@ async fn act(
         Action::AskHeldTokens { address } => {
             held_tokens::ask(ctx, *address, observed, now).await;
         }
-        Action::FrontProxies { address, write } => {
-            front_proxies::ask(ctx, *address, write.as_deref(), observed, now).await;
+        Action::AskNodes { address } => nodes::ask(ctx, *address, observed, now).await,
+        Action::Aggregated { address, write } => {
+            aggregated::ask(ctx, *address, write.as_ref(), observed, now).await;
         }
-        Action::RewriteSecrets {
+        Action::Rewrite {
             address,
             members,
             generation,
-        } => etcd::rewriting::rewrite(ctx, (*address, members), *generation, observed, now).await,
+            kinds,
+        } => {
+            let wanted = (*generation, kinds);
+            etcd::rewriting::rewrite(ctx, (*address, members), wanted, observed, now).await;
+        }
         Action::Probe { .. } => probe::probe(ctx, action, observed, now).await?,
         Action::ApplyTenantObjects { address, changes } => {
             tenant_objects::apply(ctx, *address, changes, observed, now).await?;

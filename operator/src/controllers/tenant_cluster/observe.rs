@@ -32,6 +32,7 @@ use crate::context::Context;
 use crate::parts::PARTS;
 use crate::restoring::begin;
 use crate::rollouts::queue::{Answer, Purpose, Turn};
+use crate::rotation::kubelets::Kubelets;
 use crate::upgrades::nodes::Nodes;
 use crate::upgrades::surge::{Surge, SurgeAnswer};
 use crate::upgrades::{self, versions};
@@ -171,14 +172,21 @@ pub async fn observe(
         true => None,
         false => ctx.overlay_of(&cluster),
     };
+    let left_in_overlay = match overlay.is_some() || deleting {
+        true => Vec::new(),
+        false => ctx.stores.nodes_in_overlay(&uid),
+    };
     let restores_asked = begin::asked(&ctx.stores.restores.state(), &cluster);
     let upgrade = versions::wanted(&cluster);
     let room = upgrade.as_ref().map(|_| room(ctx, &objects, &ns));
-    let nodes = upgrade.as_ref().map(|_| {
-        let machines = ctx.stores.machines.state();
-        let is_its = |machine: &&Arc<Machine>| machine.spec.cluster_uid == uid;
-        Nodes::of(machines.iter().filter(is_its).map(|machine| &**machine))
-    });
+    let machines = match upgrade.is_some() || cluster.spec.rotation.client_ca.is_some() {
+        true => ctx.stores.machines.state(),
+        false => Vec::new(),
+    };
+    let is_its = |machine: &&Arc<Machine>| machine.spec.cluster_uid == uid;
+    let its = || machines.iter().filter(is_its).map(|machine| &**machine);
+    let nodes = upgrade.as_ref().map(|_| Nodes::of(its()));
+    let kubelets = Kubelets::of(its());
     let upgrade_snapshot = upgrade.and_then(|upgrade| {
         let name = upgrades::snapshot::name(&upgrade, &cluster);
         let key = ObjectRef::new(&name).within(namespace);
@@ -217,14 +225,17 @@ pub async fn observe(
         preflight: None,
         held_tokens: None,
         rewritten: None,
-        front_proxies: None,
+        aggregated: None,
         upgrade_snapshot,
         room: room.unwrap_or_default(),
         nodes: nodes.unwrap_or_default(),
+        kubelets,
         upgrade_calm: ctx.upgrade_calm,
         failures: BTreeMap::new(),
         backup: ctx.backups.of(&uid),
+        saved_keys: ctx.backups.saved(&uid),
         overlay,
+        left_in_overlay,
         restore,
         hibernation,
         budget: ctx.budget(),

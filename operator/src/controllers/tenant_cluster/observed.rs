@@ -14,6 +14,7 @@ use kit_objects::known::Known;
 use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::certificates::Material;
+use tenant_cp::encrypted_kinds::EncryptedKinds;
 use tenant_cp::generations::{is_authority, of_service_account};
 use tenant_cp::names;
 use tenant_cp::problem::Problem;
@@ -29,6 +30,8 @@ use crate::etcd_space::looks::Glance;
 use crate::hibernation::seen::Seen as HibernationSeen;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
+use crate::rotation::kubelets::Kubelets;
+use crate::tenant_session::aggregated::Believed;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{DataHash, ListedMember, MemberStatus};
 use crate::tenant_session::held_tokens::HeldToken;
@@ -105,12 +108,11 @@ pub struct Observed {
     /// Tokens of service accounts that Secrets hold inside, or why they are not known; none where that was not asked in this
     /// reconcile.
     pub held_tokens: Option<Result<Vec<HeldToken>, String>>,
-    /// How many of the Secrets inside are encrypted with the key that writes, or why that is not known; none where that was
-    /// not asked in this reconcile.
-    pub rewritten: Option<Result<Rewritten, String>>,
-    /// Authorities in PEM that aggregated API servers believe, or why they are not known; none where that was not asked in
-    /// this reconcile.
-    pub front_proxies: Option<Result<String, String>>,
+    /// What is encrypted as it was to be when it was looked at, and how many of the objects inside are as that says, or why
+    /// that is not known; none where that was not asked in this reconcile.
+    pub rewritten: Option<(EncryptedKinds, Result<Rewritten, String>)>,
+    /// Whom aggregated API servers believe, or why that is not known; none where that was not asked in this reconcile.
+    pub aggregated: Option<Result<Believed, String>>,
     /// The Snapshot before an upgrade that is wanted, as last seen or just made; none where there is none.
     pub upgrade_snapshot: Option<Arc<Snapshot>>,
     /// Whether the management cluster has room for one pod more of what an upgrade that is wanted replaces; empty where
@@ -118,14 +120,20 @@ pub struct Observed {
     pub room: Vec<SurgeAnswer>,
     /// Nodes of its Machines; none where no upgrade is wanted.
     pub nodes: Nodes,
+    /// Its Machines, and the nodes that its API has.
+    pub kubelets: Kubelets,
     /// How long it has to be Ready before an upgrade begins.
     pub upgrade_calm: Duration,
     /// Parts that could not be carried out in this reconcile, and are not tried again in it.
     pub failures: BTreeMap<PartName, Failure>,
     /// What is known of its backup; none where nothing is known.
     pub backup: Option<Said>,
+    /// Generations of encryption keys that its backup has for certain; none where that is not known.
+    pub saved_keys: Option<BTreeSet<u32>>,
     /// The overlay among its nodes; none where it wants none.
     pub overlay: Option<Overlay>,
+    /// Machines whose nodes are known by an address in an overlay that it does not want any more.
+    pub left_in_overlay: Vec<String>,
     /// The Restore that is under way or next; none where there is none.
     pub restore: Option<RestoreSeen>,
     /// What is seen of its sleep; none where it is awake and to stay so.
@@ -134,7 +142,8 @@ pub struct Observed {
     pub budget: Budget,
 }
 
-/// How many of the Secrets inside a tenant cluster are encrypted in etcd with the key that writes.
+/// How many of the objects inside a tenant cluster are in etcd as they are to be: encrypted with the key that writes, or not
+/// at all.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Rewritten {
     /// All.
@@ -143,7 +152,7 @@ pub enum Rewritten {
     Some,
     /// All but those whose update the tenant's API refuses.
     Refused {
-        /// Namespace and name of the first of them.
+        /// Kind, namespace and name of the first of them. Example: `Secret shop/robot`.
         first: String,
     },
 }

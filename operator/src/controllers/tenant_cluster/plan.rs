@@ -124,6 +124,7 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     let how_far = HowFar {
         progress: namespace.progress,
         has_other: &|annotation| namespace.has_other(annotation, observed),
+        are_addons_current: &|| namespace.are_addons_current(observed),
         busy: busy.or(sleeps.then_some("the tenant cluster to wake")),
         api: api_of(valid, observed),
         members: &members,

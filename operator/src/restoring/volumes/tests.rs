@@ -1,4 +1,4 @@
-//! Volumes after a restore: which are orphans, which go, and what is said.
+//! Volumes and snapshots after a restore: which are orphans, which go, and what is said.
 //!
 //! Invariant: whatever is there and whatever is decided, none goes that anybody may still need.
 
@@ -34,6 +34,43 @@ fn known(uid: &str) -> Known {
         handle: Some(format!("vol-pvc-{uid}")),
         is_ours: true,
         claim: Some("default/data".to_owned()),
+    }
+}
+
+/// One that was cut before, for the VolumeSnapshot of this UID, of the volume of the same.
+fn snapshot(uid: &str) -> Snapshot {
+    Snapshot {
+        name: format!("snap-snapshot-{uid}"),
+        uid: format!("of-{uid}"),
+        version: "7".to_owned(),
+        created: Some(at(BEFORE)),
+        asked_as: format!("snapshot-{uid}"),
+        volume: format!("vol-pvc-{uid}"),
+        is_going: false,
+    }
+}
+
+fn content(uid: &str) -> Content {
+    Content {
+        name: format!("snapcontent-{uid}"),
+        handles: [format!("snap-snapshot-{uid}")].into(),
+        request: Some(uid.to_owned()),
+        is_ours: true,
+        snapshot: Some("default/cut".to_owned()),
+    }
+}
+
+/// As [`mixed`], of snapshots, with volumes that are all known.
+fn cut() -> Seen {
+    Seen {
+        volumes: vec![volume("a"), volume("b")],
+        known: vec![known("a"), known("b")],
+        snapshots: snapshots::Seen {
+            snapshots: vec![snapshot("b"), snapshot("a")],
+            contents: vec![content("c"), content("a")],
+            ..snapshots::Seen::default()
+        },
+        ..Seen::default()
     }
 }
 
@@ -128,7 +165,17 @@ fn every_decision_is_said_and_settles_what_it_decides() {
     };
     let none = Seen::default;
     let unknown = || -> Listed { Err("it is silent") };
+    let needed = || {
+        let mut seen = cut();
+        seen.volumes[1].made_of = Some("snap-snapshot-b".to_owned());
+        seen
+    };
     for (orphans, confirmed, look, reason, is_settled) in [
+        ("Report", true, Ok(cut()), Reason::VolumesFound, false),
+        ("Keep", true, Ok(cut()), Reason::VolumesKept, true),
+        ("Delete", false, Ok(cut()), Reason::VolumesDeleted, false),
+        ("Delete", true, Ok(cut()), Reason::VolumesDeleted, false),
+        ("Delete", true, Ok(needed()), Reason::VolumesKept, true),
         ("Report", true, Ok(mixed()), Reason::VolumesFound, false),
         ("Report", true, Ok(none()), Reason::NoOrphans, true),
         ("Report", true, unknown(), Reason::LookingForVolumes, false),
@@ -159,14 +206,113 @@ fn what_is_not_known_keeps_what_was_named() {
     assert!(told.message.contains("all volumes are kept"));
 }
 
+#[test]
+fn snapshot_is_an_orphan_where_nothing_inside_names_or_asks_for_it() {
+    let names = |seen: &Seen| -> Vec<String> {
+        let orphans = seen.snapshots.orphans(at(SINCE)).into_iter();
+        orphans.map(|found| found.name.clone()).collect()
+    };
+    let seen = cut();
+    assert_eq!(names(&seen), ["snap-snapshot-b"]);
+    let spoils: [fn(&mut snapshots::Seen); 7] = [
+        // Its content is on its way, as it was at the moment.
+        |seen| {
+            seen.requests.insert("b".to_owned());
+        },
+        // It has one that does not name it yet, or that nobody has yet.
+        |seen| {
+            seen.contents[0].handles.clear();
+            seen.contents[0].request = Some("b".to_owned());
+        },
+        |seen| seen.contents[0].name = "snapcontent-b".to_owned(),
+        // One that was made by hand.
+        |seen| seen.contents[0].handles = ["snap-snapshot-b".to_owned()].into(),
+        |seen| seen.snapshots[0].created = Some(at(AFTER)),
+        |seen| seen.snapshots[0].created = None,
+        |seen| seen.snapshots[0].is_going = true,
+    ];
+    for (number, spoil) in spoils.into_iter().enumerate() {
+        let mut other = seen.clone();
+        spoil(&mut other.snapshots);
+        assert!(names(&other).is_empty(), "{number}");
+    }
+}
+
+#[test]
+fn snapshots_are_told_with_their_claim_and_contents_without_one_beside_persistent_volumes() {
+    let mut seen = cut();
+    seen.known.push(known("c"));
+    let told = said(&restore("Report", false), &Ok(seen.clone()), at(SINCE));
+    let orphans = told.orphans.unwrap();
+    assert_eq!(orphans.len(), 1);
+    assert_eq!(orphans[0].kind, SNAPSHOT);
+    assert_eq!(orphans[0].made_for.as_deref(), Some("default/data"));
+    let missing = told.missing.unwrap();
+    let kinds: Vec<_> = missing
+        .iter()
+        .map(|missing| missing.kind.as_str())
+        .collect();
+    assert_eq!(kinds, ["PersistentVolume", "VolumeSnapshotContent"]);
+    assert_eq!(missing[1].volume, "snap-snapshot-c");
+    assert_eq!(missing[1].claim.as_deref(), Some("default/cut"));
+    let words = [
+        "1 snapshots",
+        "1 PersistentVolumes",
+        "1 VolumeSnapshotContents",
+    ];
+    for words in words {
+        assert!(told.message.contains(words), "{}", told.message);
+    }
+    let changes: [fn(&mut snapshots::Seen); 3] = [
+        |seen| {
+            seen.later.insert("snap-snapshot-c".to_owned());
+        },
+        |seen| seen.contents[0].is_ours = false,
+        // It is being cut.
+        |seen| seen.contents[0].handles.clear(),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut other = seen.clone();
+        change(&mut other.snapshots);
+        assert!(other.snapshots.missing().is_empty(), "{number}");
+    }
+}
+
+prop_compose! {
+    fn any_snapshots()(
+        snapshots in proptest::collection::vec((0_u8..6, any::<bool>(), any::<bool>()), 0..6),
+        contents in proptest::collection::vec((0_u8..6, any::<bool>()), 0..6),
+        requests in proptest::collection::btree_set(0_u8..6, 0..4),
+    ) -> snapshots::Seen {
+        let snapshots = snapshots.into_iter().map(|(uid, going, late)| Snapshot {
+            is_going: going,
+            created: Some(at(if late { AFTER } else { BEFORE })),
+            ..snapshot(&uid.to_string())
+        });
+        let contents = contents.into_iter().map(|(uid, ours)| Content {
+            is_ours: ours,
+            ..content(&uid.to_string())
+        });
+        snapshots::Seen {
+            snapshots: snapshots.collect(),
+            contents: contents.collect(),
+            requests: requests.into_iter().map(|uid| uid.to_string()).collect(),
+            later: BTreeSet::new(),
+        }
+    }
+}
+
 prop_compose! {
     fn any_seen()(
         volumes in proptest::collection::vec((0_u8..6, any::<bool>(), any::<bool>(), any::<bool>()), 0..6),
         known in proptest::collection::vec((0_u8..6, any::<bool>()), 0..6),
         requests in proptest::collection::btree_set(0_u8..6, 0..4),
+        snapshots in any_snapshots(),
+        made in proptest::collection::vec(proptest::option::of(0_u8..6), 6),
     ) -> Seen {
-        let volumes = volumes.into_iter().map(|(uid, attached, going, late)| Volume {
+        let volumes = volumes.into_iter().zip(made).map(|((uid, attached, going, late), of)| Volume {
             is_attached: attached,
+            made_of: of.map(|of| format!("snap-snapshot-{of}")),
             is_going: going,
             created: Some(at(if late { AFTER } else { BEFORE })),
             ..volume(&uid.to_string())
@@ -180,6 +326,7 @@ prop_compose! {
             known: known.collect(),
             requests: requests.into_iter().map(|uid| uid.to_string()).collect(),
             later: BTreeSet::new(),
+            snapshots,
         }
     }
 }
@@ -206,7 +353,17 @@ proptest! {
         prop_assert_eq!(&gone, &to_delete(&asked, &same, at(SINCE)));
         let may = decision == "Delete" && confirmed && restored && !going && !dry;
         prop_assert!(may || gone.is_empty());
-        for volume in gone {
+        for snapshot in gone.snapshots {
+            let uid = snapshot.asked_as.strip_prefix("snapshot-").unwrap();
+            prop_assert!(!snapshot.is_going && snapshot.created < Some(at(SINCE)));
+            let inside = &seen.snapshots;
+            prop_assert!(!inside.requests.contains(uid));
+            let mut contents = inside.contents.iter();
+            prop_assert!(!contents.any(|content| content.handles.contains(&snapshot.name)));
+            let mut volumes = seen.volumes.iter().filter(|volume| !volume.is_going);
+            prop_assert!(!volumes.any(|volume| volume.made_of.as_ref() == Some(&snapshot.name)));
+        }
+        for volume in gone.volumes {
             let uid = volume.asked_as.strip_prefix("pvc-").unwrap();
             prop_assert!(!volume.is_attached && !volume.is_going);
             prop_assert!(volume.created < Some(at(SINCE)));
@@ -218,7 +375,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_operator_goes_on_all_orphans_but_attached_ones_are_gone_in_the_end_and_it_ends(
+    fn whatever_operator_goes_on_all_orphans_but_those_in_use_are_gone_in_the_end_and_it_ends(
         seen in any_seen(), losses in proptest::collection::vec(any::<bool>(), 0..20),
     ) {
         let asked = restore("Delete", true);
@@ -231,9 +388,12 @@ proptest! {
             };
             // It dies after the first one.
             let gone = to_delete(&asked, &look, at(SINCE));
-            if let Some(first) = gone.first() {
-                let uid = first.name.clone();
-                world.volumes.retain(|volume| volume.name != uid || volume.is_attached);
+            if let Some(first) = gone.snapshots.first() {
+                let name = first.name.clone();
+                world.snapshots.snapshots.retain(|snapshot| snapshot.name != name);
+            } else if let Some(first) = gone.volumes.first() {
+                let name = first.name.clone();
+                world.volumes.retain(|volume| volume.name != name || volume.is_attached);
             }
         }
         let look = Ok(world.clone());
@@ -246,6 +406,14 @@ proptest! {
             // Two of one name are none of a real API.
             let twice = seen.volumes.iter().filter(|v| v.name == volume.name).count() > 1;
             prop_assert!(twice || world.volumes.contains(volume));
+        }
+        for snapshot in &seen.snapshots.snapshots {
+            let inside = &seen.snapshots.snapshots;
+            let twice = inside.iter().filter(|s| s.name == snapshot.name).count() > 1;
+            let is_orphan = seen.snapshots.orphans(at(SINCE)).contains(&snapshot);
+            let stays = world.snapshots.snapshots.contains(snapshot);
+            prop_assert!(twice || stays || is_orphan);
+            prop_assert!(twice || !stays || !is_orphan || world.is_needed(snapshot));
         }
     }
 }

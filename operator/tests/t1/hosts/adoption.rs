@@ -16,9 +16,10 @@ use serde_json::{Value, json};
 use testkit::FaultPlan;
 use testkit::faults::{Crash, Deaths};
 use testkit::fixtures::wait_for;
+use testkit::waiting::ask_until;
 
 use super::{World, condition, phase};
-use crate::crash::{Hand, dies, for_deaths};
+use crate::crash::{Hand, Writes, dies, for_deaths};
 use crate::support::kubevirt::{node_path, node_status};
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, Operator, PATIENCE};
@@ -270,6 +271,31 @@ async fn node_of_another_authority_or_of_a_living_installation_is_left_alone() -
     look_again(&world, "ours").await?;
     let machine = taken(&world).await?;
     is_as_it_ran(&world, &machine, &authority).await?;
+    // It joined by itself, and was nobody's.
+    let is_called = || async {
+        let node = world.site.tenants.object(&tenant, &node_path(NODE));
+        let called = node.context("gone")?["spec"]["providerID"].clone();
+        let is = called == format!("static://a/{NODE}");
+        anyhow::Ok(is.then_some(()).ok_or_else(|| called.to_string()))
+    };
+    ask_until("the node's providerID", PATIENCE, is_called).await?;
+    ensure!(staying(&world).await? == 1);
+
+    // Another installation takes it over in its turn: what is there is its own.
+    world
+        .real
+        .shell(
+            "sed -i 's/\"machine\":\"[^\"]*\"/\"machine\":\"theirs\"/' /var/lib/covey/owner.json",
+        )
+        .await?;
+    look_again(&world, "theirs").await?;
+    let host = world.wait("a", held).await?;
+    ensure!(phase(&host) == Some(HostPhase::Quarantined));
+    world.site.remove_pool("workers").await?;
+    world
+        .real
+        .shell("test -s /etc/kubernetes/kubelet.conf")
+        .await?;
     operator.stop().await
 }
 
@@ -338,7 +364,8 @@ async fn node_is_taken_over_once_wherever_the_operator_dies() -> Result<()> {
     };
     // The pool's finalizer, the Machine, its Secret, its request, the claim, each step of the Host, the node's labels.
     let deaths = Deaths::asked_for_beside_the_model(ONE_IN);
-    for_deaths(deaths, "adoption", vec![stage], 8, async |stage, crash| {
+    let (stages, writes) = (vec![stage], Writes::at_least(8));
+    for_deaths(deaths, "adoption", stages, writes, async |stage, crash| {
         Box::pin(stage.life(crash)).await
     })
     .await

@@ -4,6 +4,7 @@
 //! Members have the certificates, names and URLs that they have in a cluster. Peers find each other by a
 //! proxy, as they would by DNS.
 //! Invariant: a volume lives as long as its claim, and only one process has it; a process ends with its pod.
+//! Long because a member is a pod, a claim, a volume, a gate and a process, each of which the others wait for.
 
 mod flags;
 mod peers;
@@ -13,6 +14,7 @@ mod volume;
 mod writer;
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -20,14 +22,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use futures::{StreamExt as _, stream};
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Config};
 use kube::{Api, Client, ResourceExt as _};
 use operator::tenant_session::session::Dial;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use testkit::process::{Process, Workdir};
 use testkit::programs::Programs;
@@ -46,6 +51,8 @@ pub(crate) use self::writer::{
 pub(crate) const MEMBERS: usize = 3;
 /// How often a kubelet looks at what runs.
 const LOOK: Duration = Duration::from_millis(250);
+/// Events of watches that are taken together.
+const EVENTS: usize = 64;
 /// How long a kubelet waits before it starts a container that ended.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -200,20 +207,65 @@ impl Stage {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
+    /// Changes of one of the kinds that a look reads.
+    fn changes<K>(&self) -> BoxStream<'static, ()>
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + Debug + DeserializeOwned + Send + 'static,
+        <K as kube::Resource>::DynamicType: Default,
+    {
+        let changes = watcher::watcher(self.api::<K>(), Config::default());
+        changes.default_backoff().map(drop).boxed()
+    }
+
     async fn play(mut self) {
-        let pods = watcher::watcher(self.api::<Pod>(), Config::default()).map(drop);
-        let claims = watcher::watcher(self.api::<PersistentVolumeClaim>(), Config::default());
-        let mut changes = stream::select(pods.boxed(), claims.map(drop).boxed());
+        let changes = stream::select_all([
+            self.changes::<StatefulSet>(),
+            self.changes::<Service>(),
+            self.changes::<Pod>(),
+            self.changes::<PersistentVolumeClaim>(),
+            self.changes::<Secret>(),
+        ]);
+        // One look for all that came meanwhile, also of its own.
+        let mut changes = changes.ready_chunks(EVENTS);
         let mut looks = tokio::time::interval(LOOK);
+        let mut is_due = true;
         loop {
             tokio::select! {
-                _ = changes.next() => {}
+                Some(_) = changes.next() => is_due = true,
                 _ = looks.tick() => {}
             }
+            // At rest the API is asked nothing: a look is a dozen requests.
+            if !is_due && !self.has_changed().await {
+                continue;
+            }
+            is_due = false;
             if let Err(error) = self.look().await {
                 eprintln!("the members of etcd could not be played: {error:#}");
+                is_due = true;
             }
         }
+    }
+
+    /// Whether a process is to be started, or has ended, or serves or does not where it was told otherwise.
+    async fn has_changed(&mut self) -> bool {
+        for seat in 0..MEMBERS {
+            let Some(run) = &mut self.runs[seat] else {
+                continue;
+            };
+            let Some(told) = &run.told else {
+                return true;
+            };
+            let (was_ready, is_refused) = (told.ready, told.refused.is_some());
+            let is_due = match &mut run.process {
+                Some(process) => process.exited().is_some(),
+                None => !is_refused && run.ended.is_none_or(|ended| ended.elapsed() >= PAUSE),
+            };
+            if is_due || self.is_ready(seat).await != was_ready {
+                return true;
+            }
+        }
+        false
     }
 
     async fn look(&mut self) -> Result<()> {

@@ -32,6 +32,9 @@ use tower::layer::util::Stack;
 use super::scope::Scope;
 use super::site::{Site, tenant_namespace};
 
+/// The operator's default (`--concurrency`).
+const CONCURRENCY: u16 = 16;
+
 /// How an operator is started.
 pub(crate) struct Launch {
     pub(crate) plan: FaultPlan,
@@ -49,6 +52,10 @@ pub(crate) struct Launch {
     pub(crate) upgrade_calm: Duration,
     /// The time of clouds; none: the machine's own.
     pub(crate) clock: Option<Arc<dyn Clock>>,
+    /// How many tenant clusters are reconciled at once.
+    pub(crate) concurrency: u16,
+    /// Whether it shares the work with others.
+    pub(crate) is_shared: bool,
 }
 
 impl Launch {
@@ -65,6 +72,8 @@ impl Launch {
             etcd_patience: Patience::default(),
             upgrade_calm: Duration::ZERO,
             clock: None,
+            concurrency: CONCURRENCY,
+            is_shared: false,
         })
     }
 
@@ -108,6 +117,8 @@ impl Launch {
             etcd_patience,
             upgrade_calm,
             clock,
+            concurrency,
+            is_shared,
             ..
         } = self;
         let dial = dial.unwrap_or_else(|| site.dial());
@@ -122,13 +133,16 @@ impl Launch {
             shared.clouds = Clouds::with_clock(client, settings, configs, clock);
             shared.providers = shared.clouds.register(shared.providers.clone());
         }
+        if is_shared {
+            manager.context.shards.share();
+        }
         let context = Arc::clone(&manager.context);
         // As above.
         context.throttle.limit(500.0, 1000.0);
         context.throttle.pace(pace);
         let shutdown = Shutdown::new();
         let store = tokio::spawn(manager.run_stores());
-        let lead = tokio::spawn(manager.lead(16, shutdown.clone()));
+        let lead = tokio::spawn(manager.lead(concurrency, shutdown.clone()));
         Ok(Operator {
             context,
             plan,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 
 use anyhow::{Context as _, Result};
+use api::storage::Class;
 use api::{Reason, Restore, TenantCluster};
 use backup_format::keys::RecoveryKey;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -69,6 +70,13 @@ impl BackedUp {
         let mut launch = Launch::new(&site)?.plan(&FaultPlan::none());
         launch.dial = Some(played.dial(site.dial()));
         launch.etcd_patience = Patience::default();
+        // One with snapshots, so that they are looked at, too.
+        launch.settings.storage.classes.push(Class {
+            name: "standard".to_owned(),
+            storage_class: "standard".to_owned(),
+            snapshot_class: Some("snapshots".to_owned()),
+            ..Class::default()
+        });
         let operator = launch.start(&site)?;
         Ok(Some(Self {
             site,

@@ -22,7 +22,7 @@ use serde_json::json;
 use crate::addons::autoscaler::certificates::CLOUD_CONFIG;
 use crate::addons::autoscaler::names::{AUTHORITY, CLIENT, GRPC_DIR, NAME, PORT, SERVER, STOCK};
 use crate::desired::pod;
-use crate::generations::bundle;
+use crate::generations::{bundle, later_signer};
 use crate::meta::{labels, meta, selector};
 use crate::names;
 use crate::settings::Settings;
@@ -81,11 +81,13 @@ struct Pod {
 }
 
 fn deployment(v: &Validated, store: &Store, pod: Pod) -> Object {
-    let start: Vec<_> = pod
+    let mut start: Vec<_> = pod
         .certificates
         .iter()
         .map(|name| bundle(store, name))
         .collect();
+    // Nobody can see when a pair is read again: of another signer than the first it is a rollout.
+    start.extend(later_signer(store, pod.name, names::CLIENT_CA).map(Some));
     let template = PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(labels(v, pod.name)),

@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::addons::csi::names::NAME;
 use crate::addons::csi::sidecars::{CAPACITIES, Sidecar, sidecars};
 use crate::desired::pod;
-use crate::generations::bundle;
+use crate::generations::{bundle, later_signer};
 use crate::meta::{labels, meta, selector};
 use crate::names;
 use crate::settings::Settings;
@@ -63,11 +63,9 @@ pub(crate) fn deployment(
     let template = PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(labels(v, NAME)),
-            // Their pairs the sidecars read again when they change, whom they believe they do not
-            // (client-go).
             annotations: Some(BTreeMap::from([(
                 ANNOTATION_AUTHORITY.to_owned(),
-                object::hash(&json!(bundle(store, names::CA))),
+                read_at_start(store),
             )])),
             ..ObjectMeta::default()
         }),
@@ -95,6 +93,16 @@ pub(crate) fn deployment(
         }),
         ..Deployment::default()
     })
+}
+
+/// Hash of what sidecars start with. Their pairs they read again when they change, whom they believe they do not
+/// (client-go). Nobody can see when they do, so it is a rollout where their signer is another one than the first.
+fn read_at_start(store: &Store) -> String {
+    let trusted = bundle(store, names::CA);
+    match later_signer(store, "csi-provisioner", names::CLIENT_CA) {
+        Some(signer) => object::hash(&json!([trusted, signer])),
+        None => object::hash(&json!(trusted)),
+    }
 }
 
 fn driver(v: &Validated, settings: &Settings, offer: &Offer) -> Container {

@@ -7,7 +7,9 @@
 use k8s_openapi::api::core::v1::Container;
 
 use crate::desired::pod;
-use crate::flags::controller_manager::{SIGNING_CERTIFICATE, SIGNING_KEY, TOKENS_SIGNED_BY};
+use crate::flags::controller_manager::{
+    SIGNING_CERTIFICATE, SIGNING_KEY, SIGNING_KUBELETS, SIGNING_KUBELETS_KEY, TOKENS_SIGNED_BY,
+};
 use crate::flags::{Program, args, features, lease_times};
 use crate::material::{Material, service_account_file};
 use crate::names;
@@ -29,13 +31,15 @@ pub(crate) fn flags(v: &Validated, material: &Material) -> Vec<String> {
         computed.push((TOKENS_SIGNED_BY, path));
     }
     // Named also where nothing is known of it yet: without it requests would go unsigned for good.
-    let signer = material.signer(names::USERS_CA);
-    let signer = signer.map_or(names::USERS_CA, String::as_str);
-    computed.push((
-        SIGNING_CERTIFICATE,
-        format!("{}/{signer}.crt", names::SECRET_DIR),
-    ));
-    computed.push((SIGNING_KEY, format!("{}/{signer}.key", names::SECRET_DIR)));
+    for (authority, certificate, key) in [
+        (names::USERS_CA, SIGNING_CERTIFICATE, SIGNING_KEY),
+        (names::CLIENT_CA, SIGNING_KUBELETS, SIGNING_KUBELETS_KEY),
+    ] {
+        let signer = material.signer(authority).map_or(authority, String::as_str);
+        let path = |end: &str| format!("{}/{signer}.{end}", names::SECRET_DIR);
+        computed.push((certificate, path("crt")));
+        computed.push((key, path("key")));
+    }
     // A default, and yet computed.
     if !v.controller_manager.extra_args.contains_key(MASK_FLAG) {
         computed.push((MASK_FLAG, node_mask(&v.network.pod_cidr).to_string()));

@@ -108,9 +108,11 @@ fn version_that_never_came_to_serve_is_set_back() {
 fn generation_that_was_dropped_does_not_come_back() {
     for name in [
         "usersCA",
+        "clientCA",
         "serviceAccountKeys",
         "encryptionKeys",
         "frontProxyCA",
+        "kubeconfig",
     ] {
         let asks =
             |generation: u32| json!({"spec": {"rotation": {name: {"generation": generation}}}});

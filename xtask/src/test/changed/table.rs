@@ -245,6 +245,7 @@ pub(crate) const NEEDS: &[(&str, &[&str])] = &[
     ("ccm", &["ccm"]),
     ("csi", &["csi-proxy"]),
     ("autoscaler", &["autoscaler", "autoscaler-client"]),
+    ("overlay", &["link-node"]),
     ("vm", &["worker-init"]),
     ("host", &["provider-static"]),
     ("lab-agent", &["lab-agent"]),

@@ -296,6 +296,9 @@ fn a_suite_is_read_from_its_path_and_first_line() {
     assert_eq!(suite.needs, ["operator", "vm"]);
     assert_eq!(suite.tests, ["volumes::death::works"]);
     assert!(!suite.is_default());
+    let is_default = |path: &str| Suite::parse(path, &text).unwrap().is_default();
+    assert!(is_default("e2e/suites/tests/hosts.rs"));
+    assert!(!is_default("e2e/suites/tests/hosts/lost.rs"));
     assert_eq!(Suite::parse(path, "//! Needs: vm\nfn helper() {}\n"), None);
     assert_eq!(suites::needs("//! Something else.\n//! Needs: vm\n"), None);
 }

@@ -28,6 +28,8 @@ pub const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 pub const KEPT_ON: &str = "covey.dev/lab-node";
 /// Set by the scheduler, or by whoever wants a volume on a certain node.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// Annotation of a claim that waits for a volume: whose it is to be.
+const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 
 /// Where volumes of this agent live.
 #[derive(Clone, Debug)]
@@ -121,7 +123,7 @@ where
         .collect();
     for claim in claims.iter().map(Borrow::borrow) {
         let Some(spec) = &claim.spec else { continue };
-        if spec.storage_class_name.as_deref() != Some(CLASS) {
+        if !is_meant(claim, spec) {
             continue;
         }
         match spec.volume_name.as_deref() {
@@ -148,6 +150,15 @@ where
         }
     }
     plan
+}
+
+/// Whether a claim is of the class that the agent writes, or of another one that names its provisioner: the controller
+/// manager writes on it which that is.
+fn is_meant(claim: &PersistentVolumeClaim, spec: &PersistentVolumeClaimSpec) -> bool {
+    let annotations = claim.metadata.annotations.as_ref();
+    let provisioner = annotations.and_then(|all| all.get(STORAGE_PROVISIONER));
+    spec.storage_class_name.as_deref() == Some(CLASS)
+        || provisioner.is_some_and(|provisioner| provisioner == PROVISIONER)
 }
 
 /// Whether this agent made the volume and keeps its directory.
@@ -237,7 +248,7 @@ fn provision(
             }),
             node_affinity: Some(affinity(&place.node)),
             persistent_volume_reclaim_policy: Some("Delete".to_owned()),
-            storage_class_name: Some(CLASS.to_owned()),
+            storage_class_name: spec.storage_class_name.clone(),
             volume_mode: Some("Filesystem".to_owned()),
             ..Default::default()
         }),

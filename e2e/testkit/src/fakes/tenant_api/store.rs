@@ -100,7 +100,7 @@ impl Store {
     }
 
     pub(super) fn merge(&mut self, path: &str, patch: &Value, dry: bool) -> Outcome {
-        let Some(before) = self.objects.get(path).cloned() else {
+        let Some(mut before) = self.objects.get(path).cloned() else {
             return Outcome::NotFound;
         };
         let mut object = before.object;
@@ -110,6 +110,9 @@ impl Store {
             return Outcome::Exists;
         }
         merge(&mut object, patch);
+        for part in before.applied.values_mut() {
+            follow(part, patch);
+        }
         self.store(path, object, before.applied, dry)
     }
 
@@ -247,6 +250,20 @@ fn take_away(object: &mut Value, before: &Value, now: &Value) {
     }
 }
 
+/// What was applied and is changed by a patch is not applied again when somebody else applies something.
+fn follow(applied: &mut Value, patch: &Value) {
+    let (Value::Object(applied), Value::Object(patch)) = (applied, patch) else {
+        return;
+    };
+    for (key, new) in patch {
+        match applied.get_mut(key) {
+            Some(old) if old.is_object() && new.is_object() => follow(old, new),
+            Some(_) => drop(applied.remove(key)),
+            None => {}
+        }
+    }
+}
+
 fn own((key, value): (&str, Value)) -> (String, Value) {
     (key.to_owned(), value)
 }
@@ -321,6 +338,22 @@ mod tests {
         let node = store.get(path).unwrap();
         assert!(node["metadata"].get("labels").is_none(), "{node}");
         assert_eq!(node["metadata"]["uid"], uid);
+    }
+
+    #[test]
+    fn what_is_patched_stays_when_somebody_else_applies() {
+        let mut store = Store::default();
+        let path = "/api/v1/nodes/a";
+        let named = |name: &str| json!({"spec": {"providerID": name, "taints": []}});
+        store.apply(path, "x", named(""), false);
+        store.merge(path, &json!({"spec": {"providerID": "p"}}), false);
+        store.apply(
+            path,
+            "y",
+            json!({"metadata": {"labels": {"x": "y"}}}),
+            false,
+        );
+        assert_eq!(store.get(path).unwrap()["spec"], named("p")["spec"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! is one write that is guarded by the Host's resourceVersion.
 
 use std::borrow::Borrow;
+use std::net::IpAddr;
 
 use api::condition::is_true;
 use api::host::{HostClaim, HostPhase, HostStatus};
@@ -108,19 +109,38 @@ pub fn choose<'a, H: Borrow<Host>>(
     all()
         .filter(|host| is_free(host) && matches(selector, &machine.spec.version, host))
         .filter(is_listed_once)
+        .filter(|host| node_address(host, machine).is_some())
         .filter(|host| same_address(hosts, host, machine).is_none())
         .min_by_key(|host| (since(host).map(|time| time.0), host.name_any()))
 }
 
-/// The Host whose node has the address of this one already, in the Machine's tenant cluster. Logs and commands go
-/// through the agent of the node that has an address, so of two that had the same one would get what is the other's.
+/// By which address the tenant cluster is to know the node of a Machine on this Host, and whether that is the one in its
+/// overlay: only there two sites may have the same range. A node that is taken over keeps the address that it has.
+#[must_use]
+pub fn node_address(host: &Host, machine: &Machine) -> Option<(IpAddr, bool)> {
+    let member = machine.status.as_ref().and_then(|s| s.overlay.as_ref());
+    let given = member.map(|member| member.address.parse::<IpAddr>().ok());
+    if machine.adopts().is_some() {
+        let own = host.spec.node_address()?;
+        return Some((own, given == Some(Some(own))));
+    }
+    match given {
+        // One that cannot be read is no reason to take another one.
+        Some(given) => Some((given?, true)),
+        None => Some((host.spec.node_address()?, false)),
+    }
+}
+
+/// The Host whose node has the address already that a node on this one would have, in the Machine's tenant cluster. Logs
+/// and commands go through the agent of the node that has an address, so of two that had the same one would get what is
+/// the other's.
 #[must_use]
 pub fn same_address<'a, H: Borrow<Host>>(
     hosts: &'a [H],
     host: &Host,
     machine: &Machine,
 ) -> Option<&'a Host> {
-    let address = host.node_address()?;
+    let (address, _) = node_address(host, machine)?;
     let is_node = |other: &&Host| {
         let claim = other.status.as_ref().and_then(|s| s.claim.as_ref());
         claim.is_some_and(|claim| claim.tenant_cluster_uid == machine.spec.cluster_uid)
@@ -153,6 +173,7 @@ pub fn claim(host: &Host, machine: &Machine, now: Timestamp) -> Option<HostStatu
     if !is_allowed {
         return None;
     }
+    let (address, in_overlay) = node_address(host, machine).unzip();
     let mut status = host.status.clone()?;
     status.phase = Some(HostPhase::Claimed);
     status.available_since = None;
@@ -160,7 +181,8 @@ pub fn claim(host: &Host, machine: &Machine, now: Timestamp) -> Option<HostStatu
         machine_name: machine.name_any(),
         machine_uid: uid,
         tenant_cluster_uid: machine.spec.cluster_uid.clone(),
-        node_address: host.spec.node_address().map(|address| address.to_string()),
+        node_address: address.map(|address| address.to_string()),
+        in_overlay: in_overlay.unwrap_or_default(),
     });
     set_condition(
         &mut status.conditions,

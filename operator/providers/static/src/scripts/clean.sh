@@ -21,7 +21,7 @@ for task in /run/containerd/io.containerd.runtime.v2.task/k8s.io/*; do
         break
     fi
 done
-for file in /etc/modules-load.d/covey.conf /etc/sysctl.d/90-covey.conf /var/lib/covey/owner.json /run/covey/join.yaml /run/covey/join-*/told /run/covey/join-*/told.new; do
+for file in /etc/modules-load.d/covey.conf /etc/sysctl.d/90-covey.conf /var/lib/covey/owner.json /var/lib/covey/address /run/covey/join.yaml /run/covey/join-*/told /run/covey/join-*/told.new; do
     if [ -e "$file" ]; then trace "file $file"; fi
 done
 if grep -qs ' # covey$' /etc/hosts; then trace "line # covey of /etc/hosts"; fi

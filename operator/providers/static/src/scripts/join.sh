@@ -67,6 +67,19 @@ if [ -w /etc/hosts ]; then
     printf '127.0.0.1 %s # covey\n' "$(parameter nodeName)" >> /etc/hosts || true
 fi
 
+# The kubelet is started with an address that the machine has to have, and the overlay, whose program runs on the kubelet,
+# brings it later. Noted first, so that a reset finds it.
+step address
+wanted=$(parameter address)
+take_address "$wanted" || give_up failed "the address of a join before this one cannot be taken off: $(complaint)"
+if [ -n "$wanted" ]; then
+    printf '%s\n' "$wanted" > "$given.new"
+    sync "$given.new" 2> /dev/null || sync
+    mv -f "$given.new" "$given"
+    has_given "$wanted" || ip address add "$wanted/$(width "$wanted")" dev lo \
+        || give_up failed "the machine cannot be given its address in the overlay, $wanted: $(complaint)"
+fi
+
 step files
 if [ -n "$(parameter files)" ]; then
     parameter files > "$job/files"

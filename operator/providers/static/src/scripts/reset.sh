@@ -96,6 +96,7 @@ if has conntrack; then conntrack -F || true; fi
 
 step settings
 forget_name
+take_address '' || give_up failed "the machine's address in the overlay cannot be taken off: $(complaint)"
 rm -f "$module_file" "$sysctl_file" "$run/join.yaml"
 # What a join that failed was told, its token among it.
 rm -rf "$run"/join-* "$run/patches"

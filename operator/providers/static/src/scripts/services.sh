@@ -32,3 +32,14 @@ forget_name() {
 }
 module_file=/etc/modules-load.d/covey.conf
 sysctl_file=/etc/sysctl.d/90-covey.conf
+width() { case "$1" in *:*) echo 128 ;; *) echo 32 ;; esac; }
+has_given() { { ip -o address show dev lo 2> /dev/null || true; } | grep -qF " $1/"; }
+# Takes the address away that a join has given the machine, unless it is this one.
+take_address() {
+    before=
+    if [ -f "$given" ]; then IFS= read -r before < "$given" || true; fi
+    if [ -n "$before" ] && [ "$before" != "$1" ] && has_given "$before"; then
+        ip address del "$before/$(width "$before")" dev lo || return 1
+    fi
+    if [ -z "$1" ] || [ "$before" != "$1" ]; then rm -f "$given" "$given.new"; fi
+}

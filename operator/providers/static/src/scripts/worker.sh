@@ -3,6 +3,8 @@
 folder=/var/lib/covey
 run=/run/covey
 state=$folder/state.json
+# The address in the overlay that a join has given the machine.
+given=$folder/address
 # The worker is the process with this number that started at this time; so a number that is used again is no worker.
 is_working() {
     [ -f "$run/worker" ] || return 1

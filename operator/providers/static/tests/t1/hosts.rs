@@ -1,6 +1,7 @@
 //! Scripts on machines: claims, joins, resets.
 //!
 //! Invariant: each is played with dash and with busybox, and proven by what is on the machine afterwards.
+//! Long because the programs that are played and what starts a worker are the same for all of them.
 
 use std::time::Duration;
 
@@ -75,6 +76,11 @@ pub(crate) async fn join(machine: &Machine) -> Result<Progress> {
 
 /// Empty: with the configuration of containerd that the machine has.
 pub(crate) async fn join_with(machine: &Machine, containerd: &str) -> Result<Progress> {
+    join_told(machine, containerd, "").await
+}
+
+/// `address`: the one in the overlay; empty: none.
+async fn join_told(machine: &Machine, containerd: &str, address: &str) -> Result<Progress> {
     let told = Parameters::default()
         .plain("operation", "join")
         .plain("id", "0a1b2c3d")
@@ -82,6 +88,7 @@ pub(crate) async fn join_with(machine: &Machine, containerd: &str) -> Result<Pro
         .plain("ca", ca("our authority"))
         .plain("version", "1.36.1")
         .plain("nodeName", "worker-1")
+        .plain("address", address)
         .plain("files", "")
         .plain("containerdConfig", containerd)
         .secret(
@@ -236,6 +243,45 @@ async fn a_join_is_done_once_and_leaves_no_token() -> Result<()> {
         );
         let joins = machine.shell("grep -c 'kubeadm join' /run/calls").await?;
         assert_eq!(joins.trim(), "1", "nothing is bootstrapped twice");
+        Ok(())
+    })
+    .await
+}
+
+/// A kubelet starts with an address that the machine has, and what brings it runs on that kubelet.
+#[tokio::test]
+async fn a_machine_has_its_address_in_the_overlay_before_its_kubelet_starts_and_until_its_reset()
+-> Result<()> {
+    on_each(async |flavour, machine| {
+        programs(&machine, "our authority").await?;
+        claim(&machine, &owner("m")).await?;
+        let has = "ip -o address show dev lo | sed -n 's/^.*inet \\(198[^ ]*\\) .*$/\\1/p'";
+        let kubeadm = machine.shell("cat /usr/local/bin/kubeadm").await?;
+        let kubeadm = kubeadm.trim_start_matches("#!/bin/sh\n");
+        let looks = format!("{has} > /run/had\n{kubeadm}");
+        machine.program("kubeadm", &looks).await?;
+        for address in ["198.18.0.7", "198.18.0.7", "198.18.0.8"] {
+            // As if the join were a new one.
+            machine.shell("rm -f /var/lib/covey/state.json").await?;
+            let joined = join_told(&machine, "version = 3", address).await?;
+            assert_eq!(
+                joined,
+                Progress::Joined("worker-1".to_owned()),
+                "{flavour:?}"
+            );
+            let now = machine.shell(has).await?;
+            assert_eq!(now, format!("{address}/32\n"), "{flavour:?}");
+        }
+        let had = machine.shell("cat /run/had").await?;
+        assert_eq!(had, "198.18.0.7/32\n", "before kubeadm starts the kubelet");
+        let Cleanliness::Traces(traces) = cleanliness(&machine).await? else {
+            panic!("a node is there");
+        };
+        let trace = "file /var/lib/covey/address".to_owned();
+        assert!(traces.contains(&trace), "{traces:?}");
+        assert_eq!(reset(&machine).await?, Progress::Undone, "{flavour:?}");
+        assert_eq!(cleanliness(&machine).await?, Cleanliness::Clean);
+        assert_eq!(machine.shell(has).await?, "", "{flavour:?}");
         Ok(())
     })
     .await

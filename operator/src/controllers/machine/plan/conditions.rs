@@ -192,9 +192,12 @@ fn node(observed: &Observed) -> Option<Said> {
 /// Never back: what ran once is not made again.
 fn phase(before: &MachineStatus, vm: Option<&Description>, observed: &Observed) -> MachinePhase {
     use MachinePhase::{Booting, Creating, Joining, Pending, Running};
+    // A node that is taken over is ready all the time, and not the machine's before its Host has shown it the way.
+    let is_here = || join::is_told(observed) || observed.has_joined();
     let node = observed
         .seen()
-        .and_then(|seen| join::own_node(observed, seen));
+        .and_then(|seen| join::own_node(observed, seen))
+        .filter(|_| is_here());
     let now = match (vm, node) {
         (Some(_), Some(node)) if node.ready == Some(true) => Running,
         (Some(_), Some(_)) => Joining,

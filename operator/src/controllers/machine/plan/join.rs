@@ -21,7 +21,7 @@ use tenant_cp::flags::features;
 use tenant_cp::node::bootstrap_token::{self, Token};
 use tenant_cp::node::user_data::{self, AUTHORITY, USER_DATA};
 
-use super::{Action, Plan};
+use super::{Action, Plan, overlay};
 use crate::controllers::machine::observed::{Node, Observed, Seen, Tenant, TokenSeen};
 
 /// How long a token is valid at a time.
@@ -30,6 +30,8 @@ pub(super) const VALID: SignedDuration = SignedDuration::from_mins(30);
 const REFRESH: SignedDuration = SignedDuration::from_mins(10);
 /// When to look again where what is to be asked for was not looked up.
 const UNASKED: Duration = Duration::from_secs(1);
+/// When to look again for an address in the overlay, where there was none left.
+const UNADDRESSED: Duration = Duration::from_secs(30);
 /// Key of the Secret with the token's secret half: the user data cannot be read back.
 pub(crate) const TOKEN: &str = "token-secret";
 
@@ -67,7 +69,7 @@ pub(super) fn plan(plan: &mut Plan, observed: &Observed, now: Timestamp) {
 }
 
 /// A node that is taken over is there all the time; its machine has to be shown the way, too.
-fn is_told(observed: &Observed) -> bool {
+pub(super) fn is_told(observed: &Observed) -> bool {
     let vm = observed.own_vm();
     observed.machine.adopts().is_none() || vm.is_some_and(|vm| vm.state == State::Running)
 }
@@ -184,6 +186,13 @@ fn boot(plan: &mut Plan, observed: &Observed, seen: &Seen, now: Timestamp) {
 
 /// Asks for the machine, once the status has for what, and that it was.
 fn ask(plan: &mut Plan, observed: &Observed, now: Timestamp) {
+    if overlay::lacks_address(observed) {
+        let message = "the range of the overlay has no address left for its node, which is known by that: its Host is \
+                       claimed once another Machine gives one back";
+        plan.wait(Reason::OverlayRangeFull, message);
+        plan.look_after(UNADDRESSED);
+        return;
+    }
     let status = &mut plan.status;
     if status.request.is_none() {
         status.request.clone_from(&observed.request);
@@ -196,7 +205,10 @@ fn ask(plan: &mut Plan, observed: &Observed, now: Timestamp) {
     }
     let stored = observed.machine.status.as_ref();
     let is_stored = stored.is_some_and(|stored| {
-        stored.request == status.request && stored.creation_pending_since.is_some()
+        stored.request == status.request
+            && stored.creation_pending_since.is_some()
+            // What the provider is asked with says by which address the node is to be known.
+            && stored.overlay == status.overlay
     });
     status.creation_pending_since.get_or_insert(Time(now));
     // Stored before the first call. Were it written before each, a refusal would be told anew each time, and each

@@ -1,5 +1,6 @@
 //! What the Machine's node is in the overlay of its tenant cluster: an address, and the key that counts.
 //!
+//! A Host's node is known to its tenant cluster by that address, so it has to be there before the machine is asked for.
 //! Invariant: a key that counts is never replaced by what a node says later, and never is one that another
 //! Machine has; what is not known now stays.
 
@@ -20,4 +21,13 @@ pub(super) fn member(observed: &Observed, says: Option<&String>) -> Option<Overl
         address: address.to_string(),
         public_key: known.or(says).cloned(),
     })
+}
+
+/// Whether its node is to be known by an address in the overlay, and there is none left: it has to wait. One that is
+/// taken over has its address already.
+pub(super) fn lacks_address(observed: &Observed) -> bool {
+    let machine = &observed.machine;
+    let is_known_by_it = machine.spec.provider.static_.is_some() && machine.adopts().is_none();
+    let allotment = observed.overlay.as_ref().filter(|_| is_known_by_it);
+    allotment.is_some_and(|allotment| allotment.address.is_none())
 }

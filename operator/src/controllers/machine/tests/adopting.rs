@@ -1,5 +1,6 @@
 //! Machines that take over a node that runs already, and what a namesake left.
 
+use api::machine::MachinePhase;
 use providers::State;
 use serde_json::json;
 
@@ -52,6 +53,8 @@ fn taken(called: &str) -> World {
     world.settle();
     let status = world.machine.status.clone().unwrap();
     assert_eq!(status.node_name, None, "not before it was shown the way");
+    assert_eq!(world.phase(), MachinePhase::Creating, "its Host joins");
+    assert_eq!(world.condition("Ready").0, "False");
     is_taken(&mut world, State::Running);
     world.settle();
     world
@@ -69,6 +72,18 @@ fn a_node_keeps_the_name_that_its_provider_gave_it_once() {
     assert_eq!(world.node.as_ref().unwrap().provider_id, before);
     assert_eq!(world.remote.as_ref().unwrap().provider_id, before);
     assert!(plan(&world.observe(), world.now).is_settled());
+}
+
+#[test]
+fn machine_runs_once_its_host_has_joined_and_a_phase_that_was_lost_is_found_out_again() {
+    let name = World::new().machine.metadata.name.unwrap();
+    let mut world = taken(&format!("{HOST}/{name}"));
+    assert_eq!(world.phase(), MachinePhase::Running);
+    // Its machine does not answer any more: it runs on as far as anybody knows.
+    is_taken(&mut world, State::Creating);
+    world.machine.status.as_mut().unwrap().phase = None;
+    world.settle();
+    assert_eq!(world.phase(), MachinePhase::Running);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What the status of a Machine says of its node in the overlay.
 
-use api::machine::OverlayMember;
+use api::machine::{MachinePhase, OverlayMember};
+use serde_json::json;
 
-use super::world::{Api, World};
+use super::world::{Api, Creation, World, read};
 use crate::overlay::allotments::Allotment;
 
 const A: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE=";
@@ -111,4 +112,52 @@ fn nothing_is_written_once_it_is_known() {
     let before = world.status_writes;
     world.settle();
     assert_eq!(world.status_writes, before);
+}
+
+/// A Machine of a pool of Hosts that is not asked for yet.
+fn of_hosts() -> World {
+    let mut world = World::new();
+    world.capabilities = provider_static::provider::CAPABILITIES;
+    world.provider_id = None;
+    world.machine.spec.provider = read(json!({ "static": {} }));
+    world
+}
+
+#[test]
+fn host_is_asked_for_once_the_status_has_the_address_by_which_its_node_is_to_be_known() {
+    let mut world = of_hosts();
+    world.overlay = Some(Allotment::default());
+    world.settle();
+    assert_eq!(world.asked.len(), 0, "the range is full");
+    let said = ("False".to_owned(), "OverlayRangeFull".to_owned());
+    assert_eq!(world.condition("Ready"), said);
+    assert_eq!(world.phase(), MachinePhase::Pending);
+    assert!(world.plan().requeue_after.is_some());
+    world.overlay = world_with_address();
+    world.settle();
+    assert_eq!(world.asked.len(), 1);
+    assert_eq!(member(&world).unwrap().address, "198.18.0.7");
+}
+
+#[test]
+fn address_that_comes_between_two_tries_is_stored_before_the_second_one() {
+    let mut world = of_hosts();
+    world.creation = Creation::Refused;
+    world.settle();
+    assert_eq!((world.asked.len(), member(&world)), (1, None));
+    world.overlay = world_with_address();
+    assert!(world.plan().reports_first());
+    world.settle();
+    assert_eq!(world.asked.len(), 2);
+    assert_eq!(member(&world).unwrap().address, "198.18.0.7");
+    // Told once: each write asks for the next try.
+    assert!(!world.plan().reports_first());
+}
+
+#[test]
+fn virtual_machine_does_not_wait_for_an_address() {
+    let mut world = World::new();
+    world.overlay = Some(Allotment::default());
+    world.settle();
+    assert_eq!(world.asked.len(), 1);
 }

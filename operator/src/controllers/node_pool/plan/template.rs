@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use api::node_pool::locations::LocationRef;
 use api::node_pool::{Kubelet, Provider};
 use api::{Machine, MachineSpec, NodePool, NodePoolSpec, Reason, TenantCluster, names};
+use jiff::Timestamp;
 use kit_objects::object::Object;
 use kube::ResourceExt;
 use serde_json::json;
@@ -20,6 +21,7 @@ use tenant_cp::version;
 use super::Change;
 use crate::controllers::node_pool::nodes::Node;
 use crate::controllers::node_pool::observed::label;
+use crate::rotation::kubelets::replaced_before;
 
 /// What a suffix consists of: no vowels, so no words, as in Kubernetes' own generated names
 /// (apimachinery `util/rand`).
@@ -33,6 +35,8 @@ pub(super) struct Template {
     /// Where they are made, and of what size there.
     pub(super) locations: Vec<Location>,
     kubelet: Kubelet,
+    /// Machines that were made before do not fit; none: when one was made says nothing.
+    since: Option<Timestamp>,
 }
 
 /// A location of the pool.
@@ -93,6 +97,15 @@ impl Template {
         spec.version == self.version
             && location.is_some_and(|location| location.provider == spec.provider)
             && spec.kubelet == self.kubelet
+            && self.is_young_enough(machine)
+    }
+
+    fn is_young_enough(&self, machine: &Machine) -> bool {
+        let made = machine.metadata.creation_timestamp.as_ref();
+        match (self.since, made) {
+            (Some(since), Some(made)) => made.0 >= since,
+            _ => true,
+        }
     }
 
     /// The location that a Machine is in: [`location_of`].
@@ -129,6 +142,7 @@ pub(super) fn template(
         version: wanted.to_string(),
         locations,
         kubelet: pool.spec.kubelet.clone(),
+        since: replaced_before(cluster),
     }))
 }
 

@@ -82,6 +82,32 @@ fn key_that_is_turned_is_sealed_at_once_and_all_else_five_minutes_after_the_one_
 }
 
 #[test]
+fn key_counts_as_saved_once_the_target_has_the_identity_that_it_is_in() {
+    let mut world = World::new(bucket());
+    world.settle();
+    assert_eq!(world.observed.saved_keys(world.now), None);
+    world.says(whole());
+    let saved = |world: &World| {
+        let saved = world.observed.saved_keys(world.now);
+        saved.map(|keys| keys.into_iter().collect::<Vec<_>>())
+    };
+    assert_eq!(saved(&world), Some(vec![1]));
+    let key = encryption_key(&[8; 32]);
+    let fields = BTreeMap::from([("k2".to_owned(), key.reveal().as_bytes().to_vec())]);
+    let second = ("encryption-g2".to_owned(), fields);
+    world.observed.secrets.extend([second]);
+    // It is not sealed yet.
+    assert_eq!(saved(&world), None);
+    world.now += SignedDuration::from_secs(1);
+    world.settle();
+    assert_eq!(world.seals, 2);
+    // The process has not said that it is there.
+    assert_eq!(saved(&world), None);
+    world.says(whole());
+    assert_eq!(saved(&world), Some(vec![1, 2]));
+}
+
+#[test]
 fn target_that_lacks_it_is_told_however_often_it_changes() {
     let mut world = World::new(bucket());
     world.settle();

@@ -24,6 +24,7 @@ use super::tenant_objects::apply_all;
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::{Observed, Pods, Seen, Tenant, Way, pods};
 use crate::controllers::tenant_cluster::plan::Action;
+use crate::controllers::tenant_cluster::plan::tenant_objects::recount::{self, recount};
 use crate::tenant_session::api_probes::{Heard, Probed};
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::bulkhead::Interrupted;
@@ -119,6 +120,10 @@ pub(super) async fn probe(
         applied: !apply.is_empty(),
         list: list.as_deref(),
         workloads,
+        settled_nodes: match workloads.is_empty() {
+            true => 0,
+            false => settled_nodes(ctx, &uid, now),
+        },
         budget: &observed.budget,
     };
     if list.is_some() && !provisional {
@@ -257,6 +262,8 @@ struct Prober<'a> {
     /// What is read in full where the objects inside are listed.
     list: Option<&'a [Key]>,
     workloads: &'a [Key],
+    /// Nodes that each DaemonSet of an addon has to know.
+    settled_nodes: i64,
     budget: &'a Budget,
 }
 
@@ -297,13 +304,23 @@ impl Prober<'_> {
             None if self.applied => Seen::Applied,
             None => Seen::Nothing,
         };
-        let pods = match &seen {
-            Seen::Objects(live) => count(live, self.workloads),
-            _ => count(
-                &requests::workloads(&client, self.workloads).await?,
-                self.workloads,
-            ),
+        let read;
+        let live = match &seen {
+            Seen::Objects(live) => live,
+            _ => {
+                read = requests::workloads(&client, self.workloads).await?;
+                &read
+            }
         };
+        let pods = count(live, self.workloads);
+        for key in self.workloads {
+            if let Some(patch) = live
+                .get(key)
+                .and_then(|found| recount(found, self.settled_nodes))
+            {
+                requests::patch_workload(&client, key, &patch).await?;
+            }
+        }
         Ok(Tenant::Answers {
             version,
             way,
@@ -346,6 +363,14 @@ fn unreached_at(endpoint: &EndpointStatus, error: &(dyn std::error::Error + 'sta
 
 fn is_exceeded(error: &session::Error) -> bool {
     matches!(error, session::Error::Exceeded(_))
+}
+
+fn settled_nodes(ctx: &Context, cluster_uid: &str, now: Timestamp) -> i64 {
+    let machines = ctx.stores.machines.state();
+    let of_it = machines
+        .iter()
+        .filter(|machine| machine.spec.cluster_uid == cluster_uid);
+    recount::settled_nodes(of_it.map(|machine| &**machine), now)
 }
 
 fn count(live: &BTreeMap<Key, Value>, workloads: &[Key]) -> BTreeMap<Key, Pods> {

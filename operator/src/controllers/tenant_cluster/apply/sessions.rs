@@ -186,7 +186,10 @@ pub(super) fn administrator(
     needed: bool,
     now: Timestamp,
 ) -> Result<Option<Session>, pki::Error> {
-    let signer = observed.material.store.get(names::CLIENT_CA);
+    let material = &observed.material;
+    // Of several generations the oldest, where nobody says which one signs: every kube-apiserver believes it.
+    let signer = material.signer(names::CLIENT_CA);
+    let signer = signer.and_then(|signer| material.store.get(signer));
     let Some(signer) = signer.filter(|_| needed) else {
         return Ok(None);
     };

@@ -10,6 +10,7 @@ use api::names::LABEL_COMPONENT;
 use api::tenant_cluster::RolledOut;
 use kit_objects::object::Key;
 use serde_json::Value;
+use tenant_cp::generations::of_authority;
 use tenant_cp::names;
 use tenant_cp::rollout::template;
 
@@ -56,7 +57,7 @@ pub fn of(objects: &BTreeMap<Key, Value>) -> Vec<ComponentPod> {
 }
 
 /// Whether pods have to be listed: some are not ready and say why, it is not known that all of them are of the
-/// newest template, an upgrade is wanted, or a member of etcd is being replaced or may have to be.
+/// newest template, certificates of machinery are replaced, an upgrade is wanted, or a member of etcd is being replaced or may have to be.
 #[must_use]
 pub fn are_needed(
     cluster: &TenantCluster,
@@ -86,7 +87,25 @@ pub fn are_needed(
     let events = objects.get(&Key::new("Deployment", namespace, names::ETCD_EVENTS));
     let is_rolling = is_rolling || events.is_some_and(|live| !is_all_ready(live));
     let is_upgraded = versions::wanted(cluster).is_some();
+    let is_rolling = is_rolling || are_certificates_replaced(objects, namespace);
     is_rolling || is_upgraded || is_a_member_lost(cluster, objects, namespace)
+}
+
+/// Whether several generations of who signs certificates of machinery are believed, and it is not noted of all but one that
+/// nobody shows what they signed.
+fn are_certificates_replaced(objects: &BTreeMap<Key, Value>, namespace: &str) -> bool {
+    let secrets = objects.iter().filter(|(key, _)| {
+        key.kind == "Secret"
+            && key.namespace == namespace
+            && of_authority(&key.name, names::CLIENT_CA).is_some()
+    });
+    let text = |secret: &Value, name: &str| {
+        let text = secret["metadata"]["annotations"][name].as_str();
+        text.is_some_and(|text| !text.is_empty())
+    };
+    let believed = secrets.filter(|(_, secret)| !text(secret, names::DROPPED));
+    let noted = believed.map(|(_, secret)| text(secret, names::SIGNED_UNTIL));
+    noted.filter(|is_noted| !is_noted).count() > 1
 }
 
 /// Whether a member of etcd is not, or not on its claim, what the status says.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use tenant_cp::backup::source::SOURCE;
 use tenant_cp::{Addresses, Settings, Validated, certificates};
 
-use super::rotation::Rotations;
+use super::rotation::{Rotations, kubeconfig};
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
@@ -46,6 +46,9 @@ pub(super) fn plan(
         due.due
             .extend(pki::plan(&next.authorities, &material.store, now));
         wants.extend(next.authorities);
+        if with_admin && due.due.iter().all(|due| due.name != "admin") {
+            due.due.extend(kubeconfig::due(observed));
+        }
         due.next_service_account = next.service_account;
         due.next_encryption = next.encryption;
     }

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use api::Reason;
-use api::tenant_cluster::RotationPhase;
 use jiff::Timestamp;
 use kit_objects::object::{Key, Object};
 use serde_json::Value;
@@ -23,6 +22,7 @@ use crate::controllers::tenant_cluster::observed::component_pods::{number, rolle
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::etcd_events::{Decision, PATIENCE, PAUSE, Seen, Store, decide};
 use crate::rollouts::queue::Answer;
+use crate::rotation::told::goes_on;
 use crate::status::Waiting;
 use crate::upgrades::versions;
 
@@ -137,7 +137,11 @@ fn is_calm(observed: &Observed) -> bool {
         status.restore.is_some()
             || status.hibernation.is_some()
             || replaces
-            || rotations.any(|rotation| rotation.phase != RotationPhase::Idle)
+            || status
+                .encryption
+                .as_ref()
+                .is_some_and(|told| !told.changing.is_empty())
+            || rotations.any(goes_on)
     });
     is_over && !is_flow && observed.was_ready() && versions::wanted(&observed.cluster).is_none()
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use api::tenant_cluster::{HibernationPhase, RotationPhase};
+use api::tenant_cluster::HibernationPhase;
 use api::{ConditionStatus, ConditionType, Reason, TenantClusterStatus};
 use jiff::{SignedDuration, Timestamp};
 use kit::events::Notice;
@@ -28,6 +28,7 @@ use crate::hibernation::place::{self, Entry};
 use crate::hibernation::seen::Left;
 use crate::hibernation::{self, Facts, Phase};
 use crate::restoring::Workload;
+use crate::rotation::told::goes_on;
 use crate::status::Waiting;
 
 /// Pause between two looks at one that is put to sleep.
@@ -360,8 +361,12 @@ fn part_of(object: &Object) -> Option<parts::Part> {
 pub(super) fn busy(observed: &Observed) -> Option<&'static str> {
     let status = observed.cluster.status.as_ref();
     let mut rotations = status.iter().flat_map(|status| &status.rotation);
-    if rotations.any(|rotation| rotation.phase != RotationPhase::Idle) {
+    if rotations.any(goes_on) {
         return Some("the rotation to be over");
+    }
+    let encryption = status.and_then(|status| status.encryption.as_ref());
+    if encryption.is_some_and(|told| !told.changing.is_empty()) {
+        return Some("what is encrypted at rest to be switched");
     }
     let etcd = identity::identity(observed);
     let is_repaired = etcd.is_some_and(|etcd| etcd.replacing.is_some());

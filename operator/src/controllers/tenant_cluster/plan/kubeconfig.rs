@@ -8,6 +8,7 @@ use tenant_cp::desired::tenant_namespace;
 use tenant_cp::{Addresses, Settings, Validated};
 
 use super::endpoint::server;
+use super::rotation;
 use super::types::Part;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
@@ -32,7 +33,8 @@ pub(super) fn plan(
         let owner = serde_json::from_value(owner(observed)).ok();
         let store = &observed.material.store;
         let kubeconfig = tenant_cp::kubeconfig::kubeconfig(valid, store, &server(endpoint), owner);
-        part.apply("kubeconfig", observed, kubeconfig.into_iter().collect());
+        let numbered = kubeconfig.map(|secret| rotation::kubeconfig::numbered(secret, observed));
+        part.apply("kubeconfig", observed, numbered.into_iter().collect());
     }
     part
 }

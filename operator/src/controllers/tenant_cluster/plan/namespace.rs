@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use api::Reason;
 use api::names::LABEL_COMPONENT;
 use jiff::Timestamp;
+use kit_objects::known::Known;
 use kit_objects::object::Object;
 use tenant_cp::rollout::order::{self, Allowed, Facts, Progress};
 use tenant_cp::rollout::template;
@@ -18,6 +19,7 @@ use super::rotation::Rotations;
 use super::types::Part;
 use super::workloads::{self, Objects};
 use super::{certificates, endpoint, events, kubeconfig, pods, restoring, rollout, tenant_objects};
+use crate::controllers::tenant_cluster::observed::component_pods::ComponentPod;
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::restoring::Workload;
@@ -154,6 +156,32 @@ impl NamespacePlan {
         let live = observed.objects.get(&wanted.key());
         live.is_some_and(|live| template::has_other(annotation, wanted, live))
             || pods.any(|(_, pod)| template::pod_has_other(annotation, wanted, pod))
+    }
+
+    /// Whether no pod of an addon in the tenant namespace is left that was made from another template than the wanted one.
+    pub(super) fn are_addons_current(&self, observed: &Observed) -> Known<bool> {
+        let Some(pods) = &observed.pods else {
+            return Known::Unknown {
+                why: "pods of addons were not listed",
+            };
+        };
+        let is_current = |wanted: &Object| {
+            let labels = &wanted.value["spec"]["template"]["metadata"]["labels"];
+            let is_its = |pod: &&ComponentPod| labels[LABEL_COMPONENT] == pod.component.as_str();
+            let mut its = pods.iter().filter(is_its);
+            match observed.objects.get(&wanted.key()) {
+                Some(live) => {
+                    let hash = template::of_workload(live);
+                    !template::is_behind(wanted, live)
+                        && its.all(|pod| pod.template.as_deref() == hash)
+                }
+                None => its.next().is_none(),
+            }
+        };
+        let mut adapters = self.workloads.iter().filter(|object| {
+            object.kind == "Deployment" && workloads::part_of(object) == PartName::Adapters
+        });
+        Known::Known(adapters.all(is_current))
     }
 
     pub(super) fn parts(

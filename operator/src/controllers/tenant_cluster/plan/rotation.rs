@@ -26,29 +26,42 @@ use crate::rotation::plan::{Decision, Step, Wait, decide};
 use crate::rotation::told::{self, Subject};
 use crate::status::Waiting;
 
+mod aggregated;
 mod at_rest;
+mod clients;
+mod encrypted;
 mod front_proxy;
+pub(super) mod kubeconfig;
 pub(super) mod seen;
 mod tokens;
 mod users;
 
+use encrypted::Encrypted;
 use seen::{HowFar, Seen};
 
 /// What is turned.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
     Users,
+    Clients,
     FrontProxy,
     Tokens,
     AtRest,
 }
 
-const ALL: [Kind; 4] = [Kind::Users, Kind::FrontProxy, Kind::Tokens, Kind::AtRest];
+const ALL: [Kind; 5] = [
+    Kind::Users,
+    Kind::Clients,
+    Kind::FrontProxy,
+    Kind::Tokens,
+    Kind::AtRest,
+];
 
 impl Kind {
     fn subject(self) -> Subject {
         match self {
             Self::Users => users::SUBJECT,
+            Self::Clients => clients::SUBJECT,
             Self::FrontProxy => front_proxy::SUBJECT,
             Self::Tokens => tokens::SUBJECT,
             Self::AtRest => at_rest::SUBJECT,
@@ -59,6 +72,7 @@ impl Kind {
     fn secret(self, observed: &Observed, generation: u32) -> String {
         match self {
             Self::Users => authority_name(names::USERS_CA, generation),
+            Self::Clients => authority_name(names::CLIENT_CA, generation),
             Self::FrontProxy => authority_name(names::FRONT_PROXY_CA, generation),
             Self::Tokens => authority_name(names::SERVICE_ACCOUNT, generation),
             Self::AtRest => at_rest::secret_of(observed, generation),
@@ -68,6 +82,7 @@ impl Kind {
     fn signs(self, observed: &Observed) -> Option<u32> {
         match self {
             Self::Users => users::signs(observed),
+            Self::Clients => clients::signs(observed),
             Self::FrontProxy => front_proxy::signs(observed),
             Self::Tokens => tokens::signs(observed),
             Self::AtRest => at_rest::signs(observed),
@@ -78,6 +93,7 @@ impl Kind {
     fn signing(self, observed: Cow<'_, Observed>, generation: Option<u32>) -> Cow<'_, Observed> {
         match self {
             Self::Users => seen::signing(observed, names::USERS_CA, generation),
+            Self::Clients => seen::signing(observed, names::CLIENT_CA, generation),
             Self::FrontProxy => seen::signing(observed, names::FRONT_PROXY_CA, generation),
             Self::Tokens => tokens::signing(observed, generation),
             Self::AtRest => at_rest::signing(observed, generation),
@@ -104,7 +120,7 @@ pub(super) struct ToMake {
 }
 
 /// How far all are.
-pub(super) struct Rotations(Vec<Rotation>);
+pub(super) struct Rotations(Vec<Rotation>, Option<Encrypted>);
 
 /// The observation with what is believed and signs now, as objects say: what was dropped is no key any more.
 pub(super) fn as_it_is(observed: &Observed) -> Cow<'_, Observed> {
@@ -120,6 +136,7 @@ pub(super) fn as_it_is(observed: &Observed) -> Cow<'_, Observed> {
         as_it_is.to_mut().material.service_account_dropped = named;
     }
     as_it_is = at_rest::without_dropped(as_it_is);
+    as_it_is = encrypted::as_it_is(as_it_is);
     for kind in ALL {
         let signs = kind.signs(&as_it_is);
         as_it_is = kind.signing(as_it_is, signs);
@@ -132,7 +149,7 @@ impl Rotations {
     /// what is believed and signs there.
     pub(super) fn new(observed: &Observed, how_far: HowFar<'_>) -> Self {
         if !observed.readable {
-            return Self(Vec::new());
+            return Self(Vec::new(), None);
         }
         let one = |kind: Kind| {
             if kind == Kind::AtRest && at_rest::is_untouched(observed) {
@@ -141,6 +158,7 @@ impl Rotations {
             let signs = kind.signs(observed)?;
             let seen = match kind {
                 Kind::Users => users::see(observed, signs, how_far),
+                Kind::Clients => clients::see(observed, signs, how_far),
                 Kind::FrontProxy => front_proxy::see(observed, signs, how_far),
                 Kind::Tokens => tokens::see(observed, signs, how_far),
                 Kind::AtRest => at_rest::see(observed, signs, how_far),
@@ -152,7 +170,11 @@ impl Rotations {
                 decision,
             })
         };
-        Self(ALL.into_iter().filter_map(one).collect())
+        let all: Vec<Rotation> = ALL.into_iter().filter_map(one).collect();
+        let is_turned =
+            |one: &Rotation| one.kind == Kind::AtRest && one.decision.phase != RotationPhase::Idle;
+        let encrypted = encrypted::see(observed, all.iter().any(is_turned), how_far);
+        Self(all, encrypted)
     }
 
     /// What was observed, with the generations that sign from now on; none where those are the ones that sign.
@@ -162,6 +184,9 @@ impl Rotations {
             if let Some(Step::Sign(generation)) = one.decision.step {
                 now = one.kind.signing(now, Some(generation));
             }
+        }
+        if let Some(next) = self.1.as_ref().and_then(|encrypted| encrypted.next.clone()) {
+            now.to_mut().material.encrypted = next;
         }
         match now {
             Cow::Borrowed(_) => None,
@@ -181,6 +206,10 @@ impl Rotations {
                     let next = certificates::next(wants, names::USERS_CA, generation);
                     all.authorities.extend(next);
                 }
+                Kind::Clients => {
+                    let next = certificates::next(wants, names::CLIENT_CA, generation);
+                    all.authorities.extend(next);
+                }
                 Kind::FrontProxy => {
                     let next = certificates::next(wants, names::FRONT_PROXY_CA, generation);
                     all.authorities.extend(next);
@@ -197,11 +226,18 @@ impl Rotations {
         for one in &self.0 {
             let is_turned = one.seen.facts.believed.iter().ne([&1]);
             let (for_servers, for_controllers) = one.seen.published;
-            // What they are to sign or write with stands in their Secret, and that is not the wanted one yet.
-            let is_told = matches!(one.kind, Kind::FrontProxy | Kind::AtRest)
-                && matches!(one.decision.step, Some(Step::Sign(_)));
+            // What they are to sign, write or be known with stands in their Secrets, and that is not the wanted one yet.
+            let signs_anew = matches!(one.decision.step, Some(Step::Sign(_)));
+            let in_secrets = matches!(one.kind, Kind::Clients | Kind::FrontProxy | Kind::AtRest);
+            let is_told = in_secrets && signs_anew;
             allowed.control_plane &= !is_turned || (for_servers && !is_told);
+            let is_clients = one.kind == Kind::Clients;
+            let for_controllers = for_controllers && !(is_clients && is_told);
             allowed.controllers &= !is_turned || for_controllers;
+            allowed.rest &= !is_turned || !is_clients || for_controllers;
+        }
+        if let Some(encrypted) = &self.1 {
+            allowed.control_plane &= encrypted.is_published && encrypted.next.is_none();
         }
     }
 
@@ -245,6 +281,16 @@ impl Rotations {
                 });
             }
         }
+        if let Some(encrypted) = &self.1 {
+            part.actions.extend(encrypted.ask.clone());
+            if part.waiting.is_none() {
+                let goes_on = encrypted.goes_on().map(|message| Waiting {
+                    reason: Reason::Rotating,
+                    message,
+                });
+                part.waiting = goes_on;
+            }
+        }
         part.apply("generations", observed, changed);
         part
     }
@@ -261,7 +307,16 @@ impl Rotations {
             let again = plan.requeue_after.into_iter().chain(one.seen.again);
             plan.requeue_after = again.min();
         }
+        let mut known = before.into_iter().flatten();
+        let known = known.find(|told| told.name == kubeconfig::NAME);
+        told.extend(kubeconfig::told(observed, known, now));
         plan.status.rotation = told;
+        let encrypted = self.1.as_ref();
+        if observed.readable {
+            plan.status.encryption = encrypted.map(|encrypted| encrypted.status.clone());
+        }
+        let again = encrypted.and_then(|encrypted| encrypted.again);
+        plan.requeue_after = plan.requeue_after.into_iter().chain(again).min();
     }
 }
 
@@ -275,6 +330,10 @@ impl Rotation {
         let subject = self.kind.subject();
         let name = subject.name;
         let after = told::status(subject, &self.seen.facts, &self.decision, before, now)?;
+        let after = RotationStatus {
+            signed_until: self.seen.signed_until.clone(),
+            ..after
+        };
         let goes_on = |phase| phase != RotationPhase::Idle;
         let went_on = before.is_some_and(|before| goes_on(before.phase));
         let (generation, signs) = (after.generation, after.signs);
@@ -290,7 +349,7 @@ impl Rotation {
             let message = format!("before anything of {name} is dropped it waits for {what}");
             let reason = match self.kind {
                 Kind::Tokens => Reason::WaitingForTokens,
-                Kind::Users | Kind::FrontProxy | Kind::AtRest => Reason::Rotating,
+                Kind::Users | Kind::Clients | Kind::FrontProxy | Kind::AtRest => Reason::Rotating,
             };
             plan.events.push(Notice::normal(reason, message));
         }
@@ -313,6 +372,13 @@ fn annotated(observed: &Observed, name: &str, (annotation, text): (&str, &str)) 
             "annotations": { annotation: text },
         },
     });
+    // What else was written there stays.
+    for other in [names::DROPPED, names::SIGNED_UNTIL] {
+        let text = &live["metadata"]["annotations"][other];
+        if other != annotation && text.is_string() {
+            wanted["metadata"]["annotations"][other] = text.clone();
+        }
+    }
     let owners = &live["metadata"]["ownerReferences"];
     if owners.is_array() {
         wanted["metadata"]["ownerReferences"] = owners.clone();

@@ -23,6 +23,7 @@ use crate::status::Waiting;
 
 mod changes;
 mod footing;
+pub mod recount;
 pub mod release;
 
 /// What is wanted inside the tenant cluster.
@@ -156,7 +157,7 @@ pub(super) fn plan(
         } => {
             let is_wanted =
                 |addon: &str| registry::wanted(valid).any(|wanted| wanted.name() == addon);
-            let held = footing::held(valid, live);
+            let held = footing::held(valid, live, &observed.left_in_overlay);
             let stays = |addon: &str| {
                 (!is_complete && is_wanted(addon))
                     || going.as_ref().is_some_and(|going| going.addon == addon)

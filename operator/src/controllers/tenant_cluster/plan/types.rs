@@ -17,6 +17,7 @@ use kit_objects::known::Known;
 use kit_objects::object::{Key, Object};
 use serde_json::Value;
 use tenant_cp::certificates;
+use tenant_cp::encrypted_kinds::EncryptedKinds;
 use tenant_cp::rollout::order::Cause;
 
 use crate::controllers::tenant_cluster::observed::Observed;
@@ -25,6 +26,7 @@ use crate::etcd_replacement::step::Step;
 use crate::etcd_space;
 use crate::hibernation::place::Entry;
 use crate::status::Waiting;
+use crate::tenant_session::aggregated::Field;
 
 /// Longest time between two reconciles of a tenant cluster where nothing happens.
 pub const SLOW_SWEEP: Duration = Duration::from_secs(10 * 3600);
@@ -316,21 +318,29 @@ pub enum Action {
         /// Address of the Service.
         address: (IpAddr, u16),
     },
-    /// Read whom aggregated API servers believe, or write it.
-    FrontProxies {
+    /// Ask the tenant's API which nodes there are.
+    AskNodes {
         /// Address of the Service.
         address: (IpAddr, u16),
-        /// Authorities in PEM, which is all they are to believe; none where it is only read.
-        write: Option<String>,
     },
-    /// Write some of the Secrets inside again that are not encrypted with the key of this generation in etcd.
-    RewriteSecrets {
+    /// Read whom aggregated API servers believe, or write it.
+    Aggregated {
+        /// Address of the Service.
+        address: (IpAddr, u16),
+        /// A field, and authorities in PEM, which is all that it is to name; none where it is only read.
+        write: Option<(Field, String)>,
+    },
+    /// Write some of the objects inside again that etcd has under another key, or encrypted although they are not to be, or
+    /// not although they are.
+    Rewrite {
         /// Address of the Service.
         address: (IpAddr, u16),
         /// Names of the members of etcd, and addresses of their Services.
         members: Vec<(String, IpAddr)>,
         /// The generation of the key that kube-apiservers write by.
         generation: u32,
+        /// What they write encrypted, and what not.
+        kinds: EncryptedKinds,
     },
     /// Issue certificates and keys, to be written by the next plan.
     Issue {

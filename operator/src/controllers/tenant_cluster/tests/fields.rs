@@ -63,12 +63,18 @@ const GROWS_ONLY: &str = "etcd.storage.size";
 const STAYS: &str = "etcd.storage.storageClassName";
 
 /// What begins a rotation: whoever says nothing of it any more has what signs by then.
-const TURNS: [&str; 10] = [
+const TURNS: [&str; 16] = [
     "rotation",
+    "rotation.clientCA",
+    "rotation.clientCA.complete",
+    "rotation.clientCA.generation",
+    "rotation.clientCA.nodes",
     "rotation.encryptionKeys",
     "rotation.encryptionKeys.generation",
     "rotation.frontProxyCA",
     "rotation.frontProxyCA.generation",
+    "rotation.kubeconfig",
+    "rotation.kubeconfig.generation",
     "rotation.serviceAccountKeys",
     "rotation.serviceAccountKeys.complete",
     "rotation.serviceAccountKeys.generation",
@@ -170,18 +176,23 @@ fn rendered(world: &World) -> BTreeMap<String, Value> {
 }
 
 /// What hashes are made of is compared itself.
-const HASHES: [&str; 6] = [
+const HASHES: [&str; 7] = [
     "authority-hash",
     "certificate-hash",
     "covey.dev/hash",
     "files-hash",
     "keys-hash",
+    "replaced-until",
     "template-hash",
 ];
 
 fn plain(live: &Value) -> Value {
     let mut plain = live.clone();
     if live["kind"] == "Secret" {
+        // What once was encrypted may come back with a Restore.
+        if let Some(data) = plain["data"].as_object_mut() {
+            data.remove(tenant_cp::names::ENCRYPTED_KINDS);
+        }
         for (file, content) in plain["data"].as_object_mut().into_iter().flatten() {
             let configured = file.ends_with(".yaml") && file != "encryption.yaml";
             if !configured {

@@ -142,6 +142,25 @@ fn overlay_that_is_switched_off_stays_until_flannel_is_back_and_then_nothing_is_
 }
 
 #[test]
+fn overlay_that_is_switched_off_stays_while_a_node_is_known_by_its_address_there() {
+    let mut world = on();
+    world.left_in_overlay = ["a", "b"].map(str::to_owned).to_vec();
+    switch(&mut world, false);
+    assert!(!goes_by_the_overlay(&world));
+    assert!(!parts(&world).is_empty());
+    let said = ("True".to_owned(), "SwitchingOverlayOff".to_owned());
+    assert_eq!(world.condition("Progressing"), said);
+    let status = world.cluster.status.clone().unwrap();
+    let mut all = status.conditions.iter();
+    let progressing = all.find(|c| c.type_ == "Progressing").unwrap();
+    assert!(progressing.message.contains("delete Machines a, b, each"));
+    world.left_in_overlay.clear();
+    world.settle();
+    assert_eq!(parts(&world), [""; 0]);
+    assert_eq!(world.condition("Progressing").0, "False");
+}
+
+#[test]
 fn overlay_goes_at_once_with_flannel() {
     let mut world = on();
     world.daemons_stuck = true;

@@ -216,6 +216,36 @@ fn keys_that_were_dropped_are_read_again_until_all_that_came_back_is_written_wit
 }
 
 #[test]
+fn kinds_that_are_encrypted_no_more_are_read_again_until_all_that_came_back_is_plain() {
+    let mut world = backed_up(1);
+    encrypted::list(&mut world, &["secrets", "configmaps"]);
+    world.settle();
+    encrypted::list(&mut world, &["secrets"]);
+    world.settle();
+    assert!(encrypted::file(&world).is_none());
+    let come_back = |world: &mut World| {
+        for ((kind, _), key) in &mut world.others_at_rest {
+            *key = (*kind == "configmaps").then_some(1);
+        }
+    };
+    come_back(&mut world);
+    world.restore = Some(Play::new());
+    go_on(&mut world, usize::MAX, false);
+    assert!(all_run(&world) && facts(&world).is_some_and(|facts| facts.prepared));
+    let now = encrypted::file(&world);
+    assert_eq!(now.read, encrypted::set(&["configmaps"]));
+    assert!(
+        world.others_at_rest.values().any(Option::is_some),
+        "it may go back"
+    );
+    go_on(&mut world, usize::MAX, true);
+    world.settle();
+    assert!(facts(&world).is_none() && all_run(&world));
+    assert!(encrypted::file(&world).is_none());
+    assert!(world.others_at_rest.values().all(Option::is_none));
+}
+
+#[test]
 fn data_of_before_is_kept_until_it_is_confirmed() {
     let mut world = backed_up(3);
     world.restore = Some(Play::new());

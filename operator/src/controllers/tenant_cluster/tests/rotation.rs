@@ -344,3 +344,35 @@ fn secret_that_is_lost_while_it_signs_comes_back_from_its_copy() {
     assert_eq!(world.objects[&in_tenant("users-ca")], dropped);
     assert_eq!(published(&world), BTreeSet::from([2]));
 }
+
+#[test]
+fn aggregated_api_servers_are_told_no_more_of_what_was_dropped_and_it_is_looked_at_until_then() {
+    for erased in [false, true] {
+        let mut world = ready(minimal());
+        // What kube-apiservers of before wrote.
+        world.aggregated = rotation_front_proxy::with(&world);
+        let old = file(&world, &in_tenant("users-ca"), "ca.crt").unwrap();
+        assert!(world.aggregated.clients.contains(old.trim()));
+        turn(&mut world, 2, false);
+        for _ in 0..400 {
+            let before = world.writes;
+            if erased {
+                world.cluster.status.as_mut().unwrap().rotation.clear();
+            }
+            let is_done = world.reconcile(&mut 1);
+            world.play_controllers();
+            // Those that run add what they believe.
+            world.aggregated = rotation_front_proxy::with(&world);
+            let is_quiet = world.writes <= before + usize::from(erased);
+            if is_done && is_quiet && phase(&world) == RotationPhase::Idle {
+                break;
+            }
+        }
+        assert_eq!(phase(&world), RotationPhase::Idle);
+        let new = file(&world, &in_tenant("users-ca-g2"), "ca.crt").unwrap();
+        let machinery = file(&world, &in_tenant("client-ca"), "ca.crt").unwrap();
+        let believed = &world.aggregated.clients;
+        assert!(believed.contains(new.trim()) && believed.contains(machinery.trim()));
+        assert!(!believed.contains(old.trim()), "{erased}: {believed}");
+    }
+}

@@ -216,3 +216,43 @@ fn nothing_is_told_where_nobody_asked() {
     world.settle();
     assert_eq!(file(&world), (1, BTreeSet::from([1])));
 }
+
+#[test]
+fn nothing_is_written_with_a_key_that_the_backup_lacks_and_going_back_does_not_wait_for_it() {
+    for erased in [false, true] {
+        let mut spec = minimal();
+        spec["backup"] = json!({ "target": "main" });
+        let mut world = ready(spec);
+        let mut started = Started::default();
+        started.look(&world, "before");
+        world.saves = Some(BTreeSet::from([1]));
+        turn(&mut world, 2, false);
+        for number in 0..100 {
+            if erased {
+                world.cluster.status.as_mut().unwrap().rotation.clear();
+            }
+            world.reconcile(&mut 1);
+            world.play_controllers();
+            started.look(&world, &format!("not saved, write {number}"));
+        }
+        world.settle();
+        assert_eq!(phase(&world), RotationPhase::Preparing);
+        assert_eq!(file(&world), (1, BTreeSet::from([1, 2])));
+        let waits = told(&world).unwrap().waiting_for.unwrap();
+        assert!(waits.contains("in the backup"), "{waits}");
+        assert!(world.at_rest.values().all(|key| *key == 1));
+        let writes = world.writes;
+        world.settle();
+        assert_eq!(world.writes, writes, "it is written to while it waits");
+        world.saves = Some(BTreeSet::from([1, 2]));
+        write_by_write(&mut world, &mut started, "saved", erased);
+        assert_eq!(file(&world), (2, BTreeSet::from([2])));
+        // The target is gone, and the key of before wrote already.
+        turn(&mut world, 3, false);
+        world.settle();
+        assert_eq!(file(&world), (2, BTreeSet::from([2, 3])));
+        turn(&mut world, 2, false);
+        world.settle();
+        assert_eq!(file(&world), (2, BTreeSet::from([2])));
+    }
+}

@@ -10,6 +10,7 @@ use tenant_cp::generations::authority_name;
 use tenant_cp::names;
 
 use super::*;
+use crate::tenant_session::aggregated::{Believed, Field};
 
 fn turn(world: &mut World, generation: u32, hold: bool) {
     world.cluster.spec.rotation.front_proxy_ca = Some(Turn { generation, hold });
@@ -26,10 +27,25 @@ fn file(world: &World, secret: &str, file: &str) -> Option<String> {
     String::from_utf8(STANDARD.decode(content).unwrap()).ok()
 }
 
+/// What somebody wrote.
+pub(super) fn note(told: &mut Believed, field: Field, authorities: &str) {
+    let told = match field {
+        Field::Clients => &mut told.clients,
+        Field::FrontProxies => &mut told.front_proxies,
+    };
+    authorities.clone_into(told);
+}
+
 /// With what new kube-apiservers believe.
-pub(super) fn with(world: &World, told: &str) -> String {
-    let bundle = file(world, "apiserver", "front-proxy-ca.crt");
-    merged(told, &bundle.unwrap_or_default())
+pub(super) fn with(world: &World) -> Believed {
+    let with = |told: &str, name: &str| {
+        let bundle = file(world, "apiserver", name);
+        merged(told, &bundle.unwrap_or_default())
+    };
+    Believed {
+        clients: with(&world.aggregated.clients, "clients.crt"),
+        front_proxies: with(&world.aggregated.front_proxies, "front-proxy-ca.crt"),
+    }
 }
 
 fn merged(told: &str, bundle: &str) -> String {
@@ -95,10 +111,10 @@ impl Started {
         let mut shown: BTreeSet<u32> = now.1.into_iter().collect();
         for hash in hashes {
             let (bundle, signer) = self.0.entry(hash).or_insert_with(|| now.clone());
-            world.front_proxies = merged(&world.front_proxies, bundle);
+            world.aggregated.front_proxies = merged(&world.aggregated.front_proxies, bundle);
             shown.extend(*signer);
         }
-        let believed = of_bundle(world, &world.front_proxies);
+        let believed = of_bundle(world, &world.aggregated.front_proxies);
         assert!(
             shown.is_subset(&believed),
             "{when}: {shown:?} is shown, and {believed:?} believed"
@@ -137,7 +153,7 @@ fn nobody_shows_what_is_not_believed_and_what_was_dropped_is_taken_out() {
         assert_eq!(over.phase, RotationPhase::Idle);
         assert_eq!((over.signs, over.believed), (2, vec![2]));
         assert_eq!(shown(&world), Some(2));
-        let believed = of_bundle(&world, &world.front_proxies);
+        let believed = of_bundle(&world, &world.aggregated.front_proxies);
         assert_eq!(believed, BTreeSet::from([2]));
         let dropped = &world.objects[&Key::new("Secret", NS, "front-proxy-ca")];
         assert!(dropped["metadata"]["annotations"][names::DROPPED].is_string());
@@ -170,7 +186,7 @@ fn until_it_is_dropped_the_authority_of_before_can_be_had_back() {
     turn(&mut world, 1, false);
     write_by_write(&mut world, &mut started, "back", false);
     assert_eq!(shown(&world), Some(1));
-    let believed = of_bundle(&world, &world.front_proxies);
+    let believed = of_bundle(&world, &world.aggregated.front_proxies);
     assert_eq!(believed, BTreeSet::from([1]));
     turn(&mut world, 2, false);
     world.settle();

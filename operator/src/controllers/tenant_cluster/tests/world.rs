@@ -17,8 +17,8 @@ use tenant_cp::{Settings, network};
 use super::rotation_front_proxy;
 use crate::controllers::tenant_cluster::observe;
 use crate::controllers::tenant_cluster::observed::{
-    Etcd, EtcdListing, EtcdSpace, EtcdSteps, Failure, Observed, Rewritten, Seen, Tenant, Way,
-    component_pods, pods,
+    Etcd, EtcdListing, EtcdSpace, EtcdSteps, Failure, Observed, Seen, Tenant, Way, component_pods,
+    pods,
 };
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 use crate::etcd_disks::speed::Disks;
@@ -28,6 +28,8 @@ use crate::etcd_space::looks::Glance;
 use crate::etcd_space::plan::Step as SpaceStep;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
+use crate::rotation::kubelets::Kubelets;
+use crate::tenant_session::aggregated::Believed;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
 use crate::tenant_session::held_tokens::HeldToken;
@@ -37,13 +39,16 @@ use crate::upgrades::nodes::Nodes;
 use crate::upgrades::surge::SurgeAnswer;
 use crate::upgrades::{snapshot, versions};
 
+mod at_rest;
 mod controllers;
 mod hibernation;
 mod laws;
 mod restore;
+mod rotations;
 
 pub(super) use hibernation::Sleeper;
 pub(super) use restore::Play;
+use rotations::no_kubelets;
 
 pub(super) const UID: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 pub(super) const NS: &str = "covey-demo-0a1b2c3d11";
@@ -145,6 +150,7 @@ pub(super) struct World {
     pub(super) daemons_stuck: bool,
     /// The overlay, as Machines and Hosts are.
     pub(super) overlay: Overlay,
+    pub(super) left_in_overlay: Vec<String>,
     /// Whether there are node pools.
     pub(super) workers: bool,
     /// Whether somebody may have changed something inside.
@@ -172,9 +178,15 @@ pub(super) struct World {
     /// Tokens that Secrets hold inside, or why they are not known.
     pub(super) held_tokens: Result<Vec<HeldToken>, String>,
     /// Authorities that aggregated API servers believe.
-    pub(super) front_proxies: String,
+    pub(super) aggregated: Believed,
+    /// Its Machines, and what its API says of nodes.
+    pub(super) kubelets: Kubelets,
     /// Secrets inside, and the generation of the key that each is encrypted with.
     pub(super) at_rest: BTreeMap<&'static str, u32>,
+    /// Generations of encryption keys that the backup has; none: all.
+    pub(super) saves: Option<BTreeSet<u32>>,
+    /// Other objects inside by kind and name, and the generation of the key; none where they are not encrypted.
+    pub(super) others_at_rest: BTreeMap<(&'static str, &'static str), Option<u32>>,
     /// Snapshots that were asked for, by name.
     pub(super) snapshots: BTreeMap<String, Arc<Snapshot>>,
     /// How many servers were asked of it, each time.
@@ -219,6 +231,7 @@ impl World {
             disks: Disks::default(),
             daemons_stuck: false,
             overlay: Overlay::default(),
+            left_in_overlay: Vec::new(),
             workers: false,
             list_due: false,
             inside: BTreeMap::new(),
@@ -232,8 +245,11 @@ impl World {
             room: Vec::new(),
             nodes: Nodes::default(),
             held_tokens: Ok(Vec::new()),
-            front_proxies: String::new(),
+            aggregated: Believed::default(),
+            kubelets: no_kubelets(),
             at_rest: BTreeMap::from([("default/a", 1), ("default/b", 1), ("shop/c", 1)]),
+            saves: None,
+            others_at_rest: at_rest::plain(),
             snapshots: BTreeMap::new(),
             asked: Vec::new(),
             calm: std::time::Duration::ZERO,
@@ -302,15 +318,18 @@ impl World {
             preflight: None,
             held_tokens: None,
             rewritten: None,
-            front_proxies: None,
+            aggregated: None,
             upgrade_snapshot: self.see_snapshot(),
             room: self.room.clone(),
             nodes: self.nodes.clone(),
+            kubelets: self.see_machines(),
             upgrade_calm: self.calm,
             failures: BTreeMap::new(),
             backup: None,
+            saved_keys: self.saved_keys(),
             overlay: network::overlay::range(&self.cluster.spec.addons)
                 .map(|_| self.overlay.clone()),
+            left_in_overlay: self.left_in_overlay.clone(),
             restore: self.see_restore(),
             hibernation: self.see_hibernation(),
             budget: Budget::default(),
@@ -361,8 +380,9 @@ impl World {
             observed.turn = before.turn;
             observed.preflight = before.preflight;
             observed.held_tokens = before.held_tokens;
+            observed.kubelets.nodes = before.kubelets.nodes;
             observed.rewritten = before.rewritten;
-            observed.front_proxies = before.front_proxies;
+            observed.aggregated = before.aggregated;
             observed.upgrade_snapshot = before.upgrade_snapshot;
         }
         finished
@@ -510,41 +530,25 @@ impl World {
             Action::AskHeldTokens { .. } => {
                 observed.held_tokens = Some(self.held_tokens.clone());
             }
-            Action::FrontProxies { write: None, .. } => {
+            Action::Aggregated { write: None, .. } => {
                 // A kube-apiserver has added what it believes.
-                self.front_proxies = rotation_front_proxy::with(self, &self.front_proxies);
-                observed.front_proxies = Some(Ok(self.front_proxies.clone()));
+                self.aggregated = rotation_front_proxy::with(self);
+                observed.aggregated = Some(Ok(self.aggregated.clone()));
             }
-            Action::FrontProxies {
-                write: Some(authorities),
+            Action::Aggregated {
+                write: Some((field, authorities)),
                 ..
             } => {
                 if !self.spend(budget) {
                     return false;
                 }
-                self.front_proxies.clone_from(authorities);
-                observed.front_proxies = Some(Ok(authorities.clone()));
+                rotation_front_proxy::note(&mut self.aggregated, *field, authorities);
+                observed.aggregated = Some(Ok(self.aggregated.clone()));
             }
-            Action::RewriteSecrets { generation, .. } => {
-                let mut old = self.at_rest.iter_mut();
-                let old = old.find(|(_, key)| *key != generation);
-                let Some((place, key)) = old else {
-                    observed.rewritten = Some(Ok(Rewritten::All));
-                    return true;
-                };
-                if self.refuses {
-                    let first = (*place).to_owned();
-                    observed.rewritten = Some(Ok(Rewritten::Refused { first }));
-                    return true;
-                }
-                if *budget == 0 {
-                    return false;
-                }
-                *key = *generation;
-                *budget -= 1;
-                self.writes += 1;
-                observed.rewritten = Some(Ok(Rewritten::Some));
-            }
+            Action::Rewrite {
+                generation, kinds, ..
+            } => return self.rewrite((*generation, kinds), observed, budget),
+            Action::AskNodes { .. } => observed.kubelets.nodes.clone_from(&self.kubelets.nodes),
             Action::AskPreflight { servers, .. } => {
                 observed.preflight = Some(self.preflight.clone());
                 self.asked.push(servers.len());

@@ -28,6 +28,8 @@ use super::{EtcdMembers, MEMBERS};
 use crate::support::PATIENCE;
 
 const PAUSE: Duration = Duration::from_millis(40);
+/// The same where a dozen lives go by meanwhile.
+const LONG_PAUSE: Duration = Duration::from_millis(200);
 
 /// Clients of each member, as the operator is one.
 pub(crate) async fn members(
@@ -92,9 +94,13 @@ pub(crate) async fn keys(client: &Client, prefix: &str) -> Result<Vec<String>> {
 }
 
 async fn post(client: &Client, path: &str, body: &Value) -> Result<Value> {
+    send(client, path, serde_json::to_vec(body)?).await
+}
+
+async fn send(client: &Client, path: &str, body: Vec<u8>) -> Result<Value> {
     let request = Request::post(path)
         .header("content-type", "application/json")
-        .body(serde_json::to_vec(body)?)?;
+        .body(body)?;
     let text = tokio::time::timeout(PATIENCE, client.request_text(request)).await??;
     Ok(serde_json::from_str(&text)?)
 }
@@ -102,8 +108,12 @@ async fn post(client: &Client, path: &str, body: &Value) -> Result<Value> {
 /// Writes one key of a flood, of so many bytes.
 pub(crate) async fn put_flood(client: &Client, number: usize, bytes: usize) -> Result<()> {
     let key = STANDARD.encode(format!("flood/{number:06}"));
-    let body = json!({ "key": key, "value": STANDARD.encode(vec![7; bytes]) });
-    post(client, "/v3/kv/put", &body).await.map(drop)
+    let value = STANDARD.encode(vec![7; bytes]);
+    // There is nothing to escape in base64, and looking at each byte of a mebibyte would be most of the work.
+    let body = format!(r#"{{"key":"{key}","value":"{value}"}}"#);
+    send(client, "/v3/kv/put", body.into_bytes())
+        .await
+        .map(drop)
 }
 
 /// Writes one key.
@@ -151,6 +161,16 @@ pub(crate) struct Written {
 impl Writer {
     /// `members` in the order of their numbers; writes are noted in `notes`.
     pub(crate) fn start(members: Vec<Client>, notes: &Path) -> Result<Self> {
+        Self::every(PAUSE, members, notes)
+    }
+
+    /// One that takes its time: beside lives of an operator, whose changes take long, some writes in each state of
+    /// a member are enough.
+    pub(crate) fn slow(members: Vec<Client>, notes: &Path) -> Result<Self> {
+        Self::every(LONG_PAUSE, members, notes)
+    }
+
+    fn every(pause: Duration, members: Vec<Client>, notes: &Path) -> Result<Self> {
         let mut notes = File::create(notes).context("cannot make a file")?;
         let goes_on = Arc::new(AtomicBool::new(true));
         let until = Arc::clone(&goes_on);
@@ -158,7 +178,7 @@ impl Writer {
         let task = tokio::spawn(async move {
             let mut written = Written::default();
             let mut last = Instant::now();
-            let mut pace = tokio::time::interval(PAUSE);
+            let mut pace = tokio::time::interval(pause);
             let (mut number, mut seat) = (0_u64, 0);
             while until.load(Ordering::Relaxed) {
                 pace.tick().await;

@@ -106,6 +106,21 @@ fn new_claim_gets_a_local_volume_bound_to_it_on_this_node() {
 }
 
 #[test]
+fn claim_of_another_class_of_this_provisioner_gets_a_volume_of_that_class() {
+    let annotations = json!({ "volume.kubernetes.io/storage-provisioner": "covey.dev/lab-local" });
+    let other = claim(json!({
+        "metadata": { "annotations": annotations }, "spec": { "storageClassName": "other" },
+    }));
+    match actions(&[other], &[]).as_slice() {
+        [Action::Provision { volume, .. }] => {
+            let spec = volume.spec.as_ref().unwrap();
+            assert_eq!(spec.storage_class_name.as_deref(), Some("other"));
+        }
+        other => panic!("not one volume: {other:?}"),
+    }
+}
+
+#[test]
 fn claim_whose_volume_is_there_or_that_is_not_ours_needs_nothing() {
     assert_eq!(actions(&[claim(json!({}))], &[volume(json!({}))]), []);
     for change in [

@@ -4,6 +4,72 @@ use api::node_pool::HostSelector;
 
 use super::*;
 
+/// A Host that anybody may take.
+fn free(name: &str, address: &str) -> Host {
+    let mut case = Case::new();
+    case.observed.host = host(name);
+    case.observed.host.spec.node_address = Some(address.to_owned());
+    case.sees(Errand::Inspect, seen_at(name, address));
+    case.observed.host
+}
+
+fn seen_at(name: &str, address: &str) -> Outcome {
+    let mut outcome = seen(name);
+    if let Outcome::Seen { facts, .. } = &mut outcome {
+        facts.addresses.push(address.parse().unwrap());
+    }
+    outcome
+}
+
+fn in_overlay(name: &str, address: &str) -> api::Machine {
+    let mut machine = world::machine(name);
+    let status = machine.status.get_or_insert_default();
+    status.overlay.get_or_insert_default().address = address.to_owned();
+    machine
+}
+
+/// Two sites with one private range.
+#[test]
+fn hosts_of_one_address_are_nodes_of_one_tenant_cluster_by_their_addresses_in_its_overlay() {
+    let mut hosts = vec![free("a", "192.168.77.10"), free("b", "192.168.77.10")];
+    let any = HostSelector::default();
+    let first = in_overlay("w-1", "198.18.0.7");
+    let status = choose::claim(&hosts[0], &first, now());
+    let claim = status.clone().and_then(|status| status.claim).unwrap();
+    assert_eq!(
+        (claim.node_address.as_deref(), claim.in_overlay),
+        (Some("198.18.0.7"), true)
+    );
+    hosts[0].status = status;
+    assert_eq!(hosts[0].node_address(), "198.18.0.7".parse().ok());
+    let name = |machine: &api::Machine| {
+        let chosen = choose::choose(&hosts, &any, machine);
+        chosen.and_then(|host| host.metadata.name.clone())
+    };
+    assert_eq!(name(&in_overlay("w-2", "198.18.0.8")).as_deref(), Some("b"));
+    assert_eq!(
+        name(&in_overlay("w-2", "198.18.0.7")),
+        None,
+        "of another node"
+    );
+    assert_eq!(name(&in_overlay("w-2", "")), None, "nobody knows which one");
+    assert_eq!(name(&world::machine("w-2")).as_deref(), Some("b"));
+}
+
+/// Its kubelet goes on with the arguments that it has.
+#[test]
+fn node_that_is_taken_over_keeps_its_own_address() {
+    let host = free("a", "198.18.0.9");
+    let mut machine = in_overlay("w-1", "198.18.0.7");
+    let annotations = machine.metadata.annotations.get_or_insert_default();
+    annotations.insert(names::ANNOTATION_ADOPTS.to_owned(), "uid/aa".to_owned());
+    let own = "198.18.0.9".parse().unwrap();
+    assert_eq!(choose::node_address(&host, &machine), Some((own, false)));
+    let status = machine.status.get_or_insert_default();
+    status.overlay.get_or_insert_default().address = "198.18.0.9".to_owned();
+    assert_eq!(choose::node_address(&host, &machine), Some((own, true)));
+}
+
 #[test]
 fn machine_takes_who_fits_and_was_unused_longest() {
     let free = |name: &str, since: &str, spec: serde_json::Value| {

@@ -1,7 +1,7 @@
-//! Has Secrets of a tenant cluster written again with the key that its kube-apiservers write by.
+//! Has Secrets, and other objects of a tenant cluster, written again as its kube-apiservers write them now.
 //!
 //! Invariant: it has a bounded time of its own, because nothing but a rotation waits for it. The operator's own user may
-//! not write Secrets of a tenant, and does not.
+//! not write objects of a tenant, and does not.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kit_client::errors::chain;
 use kube::ResourceExt as _;
+use tenant_cp::encrypted_kinds::EncryptedKinds;
 use tenant_cp::names;
 
 use super::Members;
@@ -25,25 +26,25 @@ const PATIENCE: Duration = Duration::from_secs(4);
 pub(in super::super) async fn rewrite(
     ctx: &Context,
     at: ((IpAddr, u16), Members<'_>),
-    generation: u32,
+    wanted: (u32, &EncryptedKinds),
     observed: &mut Observed,
     now: Timestamp,
 ) {
-    let rewritten = Box::pin(answer(ctx, at, generation, observed, now)).await;
+    let rewritten = Box::pin(answer(ctx, at, wanted, observed, now)).await;
     if let Err(why) = &rewritten {
         tracing::info!(
             tenant.namespace = observed.tenant_namespace(),
             why,
-            "Secrets are not written with another key"
+            "objects are not written with another key"
         );
     }
-    observed.rewritten = Some(rewritten);
+    observed.rewritten = Some((wanted.1.clone(), rewritten));
 }
 
 async fn answer(
     ctx: &Context,
     (address, members): ((IpAddr, u16), Members<'_>),
-    generation: u32,
+    (generation, kinds): (u32, &EncryptedKinds),
     observed: &Observed,
     now: Timestamp,
 ) -> Result<Rewritten, String> {
@@ -52,6 +53,7 @@ async fn answer(
     let uid = observed.cluster.uid().unwrap_or_default();
     let terms = Terms {
         generation,
+        kinds: kinds.clone(),
         servers: servers(observed),
     };
     let mut last = "no member of etcd has an address".to_owned();
@@ -61,7 +63,9 @@ async fn answer(
         };
         let etcd = session.client(&budget).map_err(|error| chain(&error))?;
         let from = ctx.rewrites.reached(&uid, &terms);
-        let passed = budget.within(pass(&etcd, &api, from, generation)).await;
+        let passed = budget
+            .within(pass(&etcd, &api, from, (generation, kinds)))
+            .await;
         match passed.map_err(|error| error.to_string())? {
             Ok(Pass { reached, end }) => {
                 ctx.rewrites.record(&uid, &terms, reached);

@@ -3,7 +3,7 @@
 //! kube-apiservers read by all of them and write by the one that stands first in their file. What an older one wrote is
 //! written again, through the tenant's API, and etcd itself says when nothing of it is left. A key that was dropped stays in
 //! its Secret, and in the identity that backups have: a backup of before was made with it.
-//! Invariant: a key is in the file of every kube-apiserver before it writes, and until nothing in etcd needs it; while a
+//! Invariant: a key is in the backup, and in the file of every kube-apiserver, before it writes, and until nothing in etcd needs it; while a
 //! Restore is under way every key that there ever was is.
 
 use std::borrow::Cow;
@@ -29,10 +29,12 @@ pub(super) const SUBJECT: Subject = Subject {
     holders: "kube-apiservers to write by, and all Secrets to be written with,",
 };
 
-/// Pause between two lots of Secrets that are written again: the tenant's API has others to serve.
-const PAUSE: Duration = Duration::from_secs(2);
+/// Pause between two lots of objects that are written again: the tenant's API has others to serve.
+pub(super) const PAUSE: Duration = Duration::from_secs(2);
 /// How soon it is tried again where that failed.
-const TRY_AGAIN: Duration = Duration::from_secs(60);
+pub(super) const TRY_AGAIN: Duration = Duration::from_secs(60);
+
+const NOT_SAVED: &str = "whether the new key is in the backup, before which nothing is written with it (condition BackupReady)";
 
 /// `signs`: [`signs`].
 pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen {
@@ -40,42 +42,36 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
     let asked = asked(observed);
     let believed = believed(observed);
     let brought_back = brought_back(observed);
-    let wanted = encryption_configuration(&observed.material.encryption);
-    let wanted = wanted.as_ref().map(pki::Key::reveal);
-    let is_published = wanted.is_some() && file(observed).as_deref() == wanted;
-    let published = is_published && brought_back.is_empty();
+    let published = is_published(observed) && brought_back.is_empty();
     let servers = how_far.is_current(control_plane, published);
     let (mut holders, mut outstanding) = (servers, Known::Absent);
     let (mut ask, mut again) = (None, None);
     let is_at_target = asked.is_some_and(|turn| turn.generation == signs && !turn.hold);
     let is_calm = how_far.busy.is_none() && servers == Known::Known(true);
+    let verifiers = match servers == Known::Known(true) && lacks_backup(observed, signs) {
+        true => Known::Unknown { why: NOT_SAVED },
+        false => servers,
+    };
     if is_restored(observed) {
         let what = "the Restore to be over, until which what comes back may need any key";
         outstanding = Known::Known(what.to_owned());
     } else if believed.len() > 1 && is_at_target && is_calm {
         let not_asked = Known::Unknown {
-            why: "with which keys Secrets are encrypted has not been asked",
+            why: "with which keys objects are encrypted has not been asked",
         };
-        (holders, again) = match &observed.rewritten {
+        (holders, again) = match rewritten(observed) {
             None => {
-                ask = how_far.api.map(|address| Action::RewriteSecrets {
-                    address,
-                    members: how_far.members.to_vec(),
-                    generation: signs,
-                });
+                ask = rewrite(observed, signs, how_far);
                 (not_asked, None)
             }
             Some(Ok(Rewritten::All)) => (Known::Known(true), None),
             Some(Ok(Rewritten::Some)) => (Known::Known(false), Some(PAUSE)),
             Some(Ok(Rewritten::Refused { first })) => {
-                outstanding = Known::Known(format!(
-                    "the tenant's API to let Secret {first} be updated, which it refuses: see which webhook or policy \
-                     inside does not; nothing of the Secret is changed but the key that it is encrypted with"
-                ));
+                outstanding = Known::Known(let_in(first));
                 (Known::Known(true), Some(TRY_AGAIN))
             }
             Some(Err(_)) => {
-                let why = "with which keys Secrets are encrypted, or the tenant's API does not write them";
+                let why = "with which keys objects are encrypted, or the tenant's API does not write them";
                 (Known::Unknown { why }, Some(TRY_AGAIN))
             }
         };
@@ -86,7 +82,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         believed,
         dropped: dropped(observed),
         signs,
-        verifiers: servers,
+        verifiers,
         holders,
         outstanding,
         is_spreading: !published || (how_far.has_other)(names::ENCRYPTION_HASH),
@@ -101,7 +97,41 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         notes: notes.collect(),
         ask,
         again,
+        signed_until: None,
     }
+}
+
+/// Whether kube-apiservers that start now read what they are to.
+pub(super) fn is_published(observed: &Observed) -> bool {
+    let material = &observed.material;
+    let wanted = encryption_configuration(&material.encryption, &material.encrypted);
+    let wanted = wanted.as_ref().map(pki::Key::reveal);
+    wanted.is_some() && file(observed).as_deref() == wanted
+}
+
+/// Has objects written again that are not as kube-apiservers write them now.
+pub(super) fn rewrite(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Option<Action> {
+    how_far.api.map(|address| Action::Rewrite {
+        address,
+        members: how_far.members.to_vec(),
+        generation: signs,
+        kinds: observed.material.encrypted.clone(),
+    })
+}
+
+/// What came of that, as far as it was for what is encrypted now.
+pub(super) fn rewritten(observed: &Observed) -> Option<&Result<Rewritten, String>> {
+    let rewritten = observed.rewritten.as_ref();
+    let now = rewritten.filter(|(kinds, _)| *kinds == observed.material.encrypted);
+    now.map(|(_, rewritten)| rewritten)
+}
+
+/// What an object needs that cannot be written again, for people.
+pub(super) fn let_in(first: &str) -> String {
+    format!(
+        "the tenant's API to let {first} be updated, which it refuses: see which webhook or policy inside does not; nothing \
+         of it is changed but how it is encrypted"
+    )
 }
 
 pub(super) fn signing(observed: Cow<'_, Observed>, generation: Option<u32>) -> Cow<'_, Observed> {
@@ -113,6 +143,15 @@ pub(super) fn signing(observed: Cow<'_, Observed>, generation: Option<u32>) -> C
     let mut observed = observed;
     observed.to_mut().material.encryption.hold(generation);
     observed
+}
+
+/// Whether a key is to write that was made since, and that the backup may not have yet: what it has of etcd from then on
+/// could not be read by whoever brings it back. An older one wrote before, so that it is there.
+fn lacks_backup(observed: &Observed, signs: u32) -> bool {
+    let wanted = asked(observed).map(|turn| turn.generation);
+    let saved = observed.saved_keys.as_ref();
+    let lacks = |wanted: u32| wanted > signs && saved.is_none_or(|saved| !saved.contains(&wanted));
+    observed.cluster.spec.backup.is_some() && wanted.is_some_and(lacks)
 }
 
 /// Whether nobody ever asked for another one, and there is none: a copy has those of then to read, and that is no rotation.
@@ -156,7 +195,7 @@ fn told(observed: &Observed) -> Option<u32> {
     keys.get(first).map(|_| first)
 }
 
-fn file(observed: &Observed) -> Option<String> {
+pub(super) fn file(observed: &Observed) -> Option<String> {
     in_secret(observed, names::API_SERVER, "encryption.yaml")
 }
 
@@ -196,7 +235,7 @@ fn keys_of(secret: &Value) -> BTreeSet<u32> {
 }
 
 /// Whether what etcd has becomes what it was, and may have been written with any key.
-fn is_restored(observed: &Observed) -> bool {
+pub(super) fn is_restored(observed: &Observed) -> bool {
     let status = observed.cluster.status.as_ref();
     status.is_some_and(|status| status.restore.is_some())
 }

@@ -13,6 +13,7 @@ use kit_objects::known::Known;
 use pki::{Signer, Store};
 use serde_json::Value;
 use tenant_cp::generations;
+use tenant_cp::names;
 use tenant_cp::rollout::order::Progress;
 
 use crate::controllers::tenant_cluster::observed::{self, Observed};
@@ -26,6 +27,8 @@ pub(in super::super) struct HowFar<'a> {
     pub(in super::super) progress: [Progress; 3],
     /// Whether kube-apiservers run, or would be made, with another hash in this annotation.
     pub(in super::super) has_other: &'a dyn Fn(&str) -> bool,
+    /// Whether no pod of an addon is left that was made from another template than the wanted one.
+    pub(in super::super) are_addons_current: &'a dyn Fn() -> Known<bool>,
     /// What else changes the tenant cluster.
     pub(in super::super) busy: Option<&'static str>,
     /// Where the tenant's API is asked, once that is known.
@@ -53,6 +56,8 @@ pub(super) struct Seen {
     pub(super) ask: Option<Action>,
     /// After which time it may go on although nothing happens.
     pub(super) again: Option<Duration>,
+    /// Until when another generation signed certificates of kubelets.
+    pub(super) signed_until: Option<String>,
 }
 
 /// Generations that were dropped, of what its Secrets are called but for the number.
@@ -149,4 +154,38 @@ pub(super) fn in_secret(observed: &Observed, secret: &str, file: &str) -> Option
     let live = observed.find("Secret", &ns, secret).there()?;
     let content = STANDARD.decode(live["data"][file].as_str()?).ok()?;
     String::from_utf8(content).ok()
+}
+
+/// Whether new kube-apiservers would read whom they are to let in.
+pub(super) fn has_all_clients(observed: &Observed) -> bool {
+    let wanted = generations::clients(&observed.material.store);
+    wanted.is_some() && in_secret(observed, names::API_SERVER, "clients.crt") == wanted
+}
+
+/// Whether new kube-controller-managers would read every generation of an authority that may sign.
+pub(super) fn has_all_signers(observed: &Observed, authority: &str) -> bool {
+    let store = observed.material.store.iter();
+    let mut all = store.filter(|(name, _)| generations::of_authority(name, authority).is_some());
+    let secret = names::CONTROLLER_MANAGER;
+    all.all(|(name, pair)| {
+        in_secret(observed, secret, &format!("{name}.crt")).as_ref() == Some(&pair.certificate)
+    })
+}
+
+/// Whether new kube-apiservers would let in who has a certificate of an authority exactly where its generation is believed,
+/// whatever becomes of the other authority of clients.
+pub(super) fn has_clients_of(observed: &Observed, authority: &str) -> bool {
+    let told = in_secret(observed, names::API_SERVER, "clients.crt").unwrap_or_default();
+    let store = &observed.material.store;
+    let mut believed = store
+        .iter()
+        .filter(|(name, _)| generations::of_authority(name, authority).is_some());
+    let mut dropped = dropped(observed, authority)
+        .into_iter()
+        .filter_map(|generation| {
+            let secret = generations::authority_name(authority, generation);
+            in_secret(observed, &secret, "ca.crt")
+        });
+    believed.all(|(_, pair)| told.contains(pair.certificate.trim()))
+        && !dropped.any(|certificate| told.contains(certificate.trim()))
 }

@@ -101,6 +101,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         notes,
         ask: ask.map(|address| Action::AskHeldTokens { address }),
         again: again.and_then(|again| Duration::try_from(again).ok()),
+        signed_until: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The authority that signs people's certificates.
 //!
-//! Believing it are the kube-apiservers (`--client-ca-file`); what it signed have the administrator's kubeconfig and, to
-//! sign more, the kube-controller-managers.
+//! Believing it are the kube-apiservers (`--client-ca-file`), and aggregated API servers by what those tell them; what it
+//! signed have the administrator's kubeconfig and, to sign more, the kube-controller-managers.
 //! Invariant: who signed the kubeconfig is read from the kubeconfig itself.
 
 use std::collections::BTreeMap;
@@ -13,10 +13,15 @@ use kit_objects::object::Key;
 use tenant_cp::flags::controller_manager::SIGNING_CERTIFICATE;
 use tenant_cp::{certificates, generations, names};
 
-use super::seen::{HowFar, Seen, believed, dropped, files_of, in_secret, signer, signs_by};
+use super::aggregated::{Wanted, take_out};
+use super::seen::{
+    HowFar, Seen, believed, dropped, files_of, has_all_clients, has_all_signers, has_clients_of,
+    signer, signs_by,
+};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::rotation::facts::Facts;
 use crate::rotation::told::Subject;
+use crate::tenant_session::aggregated::Field;
 
 const AUTHORITY: &str = names::USERS_CA;
 
@@ -29,7 +34,10 @@ pub(super) const SUBJECT: Subject = Subject {
 pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen {
     let [_, control_plane, controllers] = how_far.progress;
     let asked = asked(observed);
-    let published = (has_all_believed(observed), has_all_signers(observed));
+    let published = (
+        has_all_clients(observed),
+        has_all_signers(observed, AUTHORITY),
+    );
     let believed = believed(observed, AUTHORITY);
     let holders = match believed.len() {
         // They cannot have another one's, and who signed is asked at every plan of every tenant cluster.
@@ -41,7 +49,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
             Known::Unknown { why } => Known::Unknown { why },
         },
     };
-    let facts = Facts {
+    let mut facts = Facts {
         wanted: asked.map(|turn| turn.generation),
         hold: asked.is_some_and(|turn| turn.hold),
         believed,
@@ -50,15 +58,25 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         verifiers: how_far.is_current(control_plane, published.0),
         holders,
         outstanding: Known::Absent,
-        is_spreading: !published.0 || (how_far.has_other)(names::CLIENTS_HASH),
+        is_spreading: !has_clients_of(observed, AUTHORITY)
+            || (how_far.has_other)(names::CLIENTS_HASH),
         busy: how_far.busy,
     };
+    let bundle = generations::clients(&observed.material.store);
+    let to_take_out = Wanted {
+        authority: AUTHORITY,
+        name: SUBJECT.name,
+        field: Field::Clients,
+        bundle: bundle.as_deref(),
+    };
+    let (ask, again) = take_out(observed, &to_take_out, &mut facts, how_far);
     Seen {
         facts,
         published,
         notes: Vec::new(),
-        ask: None,
-        again: None,
+        ask,
+        again,
+        signed_until: None,
     }
 }
 
@@ -107,21 +125,5 @@ fn signer_of_kubeconfig(observed: &Observed) -> Known<u32> {
         let one = BTreeMap::from([(key.name.clone(), data.into_iter().collect())]);
         let admin = certificates::read_store(&one).store;
         Known::found(signer(observed, AUTHORITY, ("admin", admin)))
-    })
-}
-
-/// Whether new kube-apiservers would read what is believed.
-fn has_all_believed(observed: &Observed) -> bool {
-    let wanted = generations::clients(&observed.material.store);
-    wanted.is_some() && in_secret(observed, names::API_SERVER, "clients.crt") == wanted
-}
-
-/// Whether new kube-controller-managers would read every one that may sign.
-fn has_all_signers(observed: &Observed) -> bool {
-    let store = observed.material.store.iter();
-    let mut all = store.filter(|(name, _)| generation(name).is_some());
-    let secret = names::CONTROLLER_MANAGER;
-    all.all(|(name, pair)| {
-        in_secret(observed, secret, &format!("{name}.crt")).as_ref() == Some(&pair.certificate)
     })
 }

@@ -9,8 +9,12 @@ use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::Validated;
 use tenant_cp::addons::registry;
+use tenant_cp::network::overlay;
 
 use super::changes::addon;
+
+/// So many Machines are named.
+const NAMED: usize = 5;
 
 /// An addon that was switched off and that something still goes by.
 pub(super) struct Held {
@@ -22,8 +26,13 @@ pub(super) struct Held {
     pub(super) message: String,
 }
 
-/// None where every such addon is wanted, or nothing of it is there, or nothing goes by it.
-pub(super) fn held(valid: &Validated, live: &BTreeMap<Key, Value>) -> Option<Held> {
+/// None where every such addon is wanted, or nothing of it is there, or nothing goes by it. `left`: Machines whose nodes
+/// are known by an address in the overlay.
+pub(super) fn held(
+    valid: &Validated,
+    live: &BTreeMap<Key, Value>,
+    left: &[String],
+) -> Option<Held> {
     registry::wanted(valid).find_map(|user| {
         let footing = user.footing()?;
         let is_wanted = registry::wanted(valid).any(|one| one.name() == footing.addon);
@@ -35,15 +44,35 @@ pub(super) fn held(valid: &Validated, live: &BTreeMap<Key, Value>) -> Option<Hel
         let is_back = live
             .get(&key)
             .is_some_and(|pods| is_without(pods, footing.mark));
-        (!is_back).then(|| Held {
+        let held = |message| Held {
             addon: footing.addon,
             reason: footing.reason,
-            message: format!(
+            message,
+        };
+        if !is_back {
+            return Some(held(format!(
                 "the addon {} goes once the {} {}/{} is of its newest template on every node",
                 footing.addon, key.kind, key.namespace, key.name
-            ),
-        })
+            )));
+        }
+        let is_left = footing.addon == overlay::ADDON && !left.is_empty();
+        is_left.then(|| held(still_in_overlay(left)))
     })
+}
+
+/// Without it nobody would find these nodes.
+fn still_in_overlay(left: &[String]) -> String {
+    let named: Vec<_> = left.iter().take(NAMED).map(String::as_str).collect();
+    let more = match left.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "the addon {} goes once no node is known by its address there: delete Machines {}{more}, each of which is \
+         replaced by one that is known by its Host's address",
+        overlay::ADDON,
+        named.join(", ")
+    )
 }
 
 /// Whether no pod of a DaemonSet has the mark. What was just written says nothing of its pods.

@@ -1,18 +1,16 @@
-//! The kinds of traffic, each one try of what a user or a component does.
+//! The kinds of traffic in a tenant cluster with two nodes, each one try of what a user or a component does.
 //!
 //! Invariant: every check fails when what it asked for was answered by somebody else.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
+use super::{
+    kubectl::Kubectl,
+    workload::{HTTP, Workload, list},
+};
+use crate::cluster::operator::get;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
-use suites::{
-    cluster::operator::get,
-    scenario::{
-        kubectl::Kubectl,
-        workload::{HTTP, Workload, list},
-    },
-};
 
 /// The aggregated API's group and version.
 const GROUP: &str = "testing.covey.dev";
@@ -37,17 +35,21 @@ const EXTENSION: Workload<'_> = Workload {
 };
 
 /// Two pods of `web` on two nodes, and one that is webhook and aggregated API.
-pub(crate) struct Traffic<'a> {
+pub struct Traffic<'a> {
     kubectl: &'a Kubectl,
     pods: Vec<String>,
     addresses: Vec<String>,
 }
 
-type Check<'a> = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<()>> + 'a>> + 'a>;
+/// One try.
+pub type Check<'a> = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<()>> + 'a>> + 'a>;
 
 impl<'a> Traffic<'a> {
     /// Deploys the pods and registers webhook and API.
-    pub(crate) async fn deploy(kubectl: &'a Kubectl, patience: Duration) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When that takes longer, or both pods are on one node.
+    pub async fn deploy(kubectl: &'a Kubectl, patience: Duration) -> Result<Self> {
         let pods = WEB.deploy(kubectl, patience).await?;
         let mut addresses = Vec::new();
         let mut nodes = Vec::new();
@@ -70,7 +72,10 @@ impl<'a> Traffic<'a> {
     }
 
     /// Every kind once, one after another; the first failure ends it.
-    pub(crate) async fn all(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// The first failure.
+    pub async fn all(&self) -> Result<()> {
         for (name, check) in self.checks() {
             check().await.with_context(|| name.to_owned())?;
         }
@@ -78,7 +83,8 @@ impl<'a> Traffic<'a> {
     }
 
     /// Every kind by its name.
-    pub(crate) fn checks(&self) -> Vec<(&'static str, Check<'_>)> {
+    #[must_use]
+    pub fn checks(&self) -> Vec<(&'static str, Check<'_>)> {
         vec![
             ("pod to pod", Box::new(|| Box::pin(self.pod_to_pod()))),
             ("pod to Service", Box::new(|| Box::pin(self.service()))),

@@ -1,6 +1,6 @@
 //! Reads, and writes, whom aggregated API servers of a tenant cluster believe.
 //!
-//! Invariant: it has a bounded time of its own, because nothing but a rotation waits for it; of the ConfigMap one field is
+//! Invariant: it has a bounded time of its own, because nothing but a rotation waits for it; of the ConfigMap two fields are
 //! kept, and one is written.
 
 use std::net::IpAddr;
@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use super::sessions;
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::Observed;
+use crate::tenant_session::aggregated::{self, Believed, Field};
 use crate::tenant_session::budget::Budget;
-use crate::tenant_session::front_proxies;
 
 /// Longest time for it.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -20,27 +20,27 @@ const PATIENCE: Duration = Duration::from_secs(4);
 pub(super) async fn ask(
     ctx: &Context,
     address: (IpAddr, u16),
-    write: Option<&str>,
+    write: Option<&(Field, String)>,
     observed: &mut Observed,
     now: Timestamp,
 ) {
     let told = answer(ctx, address, write, observed, now).await;
-    observed.front_proxies = Some(told);
+    observed.aggregated = Some(told);
 }
 
 async fn answer(
     ctx: &Context,
     address: (IpAddr, u16),
-    write: Option<&str>,
+    write: Option<&(Field, String)>,
     observed: &Observed,
     now: Timestamp,
-) -> Result<String, String> {
+) -> Result<Believed, String> {
     let budget = Budget::waiting(PATIENCE);
     let client = sessions::rotating(ctx, observed, address, &budget, now)?;
     let asking = Box::pin(async {
         match write {
-            Some(authorities) => front_proxies::write(&client, authorities).await,
-            None => front_proxies::read(&client).await,
+            Some((field, authorities)) => aggregated::write(&client, *field, authorities).await,
+            None => aggregated::read(&client).await,
         }
     });
     let asked = budget.within(asking).await;

@@ -1,0 +1,40 @@
+//! Asks the tenant's API which nodes there are.
+//!
+//! Invariant: it has a bounded time of its own, because nothing but a rotation waits for it.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::sessions;
+use crate::context::Context;
+use crate::controllers::tenant_cluster::observed::Observed;
+use crate::tenant_session::budget::Budget;
+use crate::tenant_session::nodes;
+
+/// Longest time for all pages.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+pub(super) async fn ask(
+    ctx: &Context,
+    address: (IpAddr, u16),
+    observed: &mut Observed,
+    now: Timestamp,
+) {
+    let there = answer(ctx, address, observed, now).await;
+    observed.kubelets.nodes = Some(there);
+}
+
+async fn answer(
+    ctx: &Context,
+    address: (IpAddr, u16),
+    observed: &Observed,
+    now: Timestamp,
+) -> Result<BTreeSet<String>, String> {
+    let budget = Budget::waiting(PATIENCE);
+    let client = sessions::rotating(ctx, observed, address, &budget, now)?;
+    let asked = budget.within(Box::pin(nodes::ask(&client))).await;
+    asked.map_err(|error| error.to_string())?
+}

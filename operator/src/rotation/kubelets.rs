@@ -1,0 +1,211 @@
+//! Whose kubelets may have a client certificate that another generation signed.
+//!
+//! Nobody sees a kubelet's certificate, and it asks for another one only when most of its life is over. So what counts is
+//! when its machine was made: its first certificate is younger.
+//! Invariant: a node of which nobody knows when its machine was made counts as one of before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::tenant_cluster::{ClientTurn, NodesOfBefore, RotationStatus};
+use api::{Machine, TenantCluster, names};
+use jiff::{SignedDuration, Timestamp};
+use kit_objects::known::Known;
+use kube::ResourceExt as _;
+
+/// What `spec.rotation` and the status call the authority that signs kubelets' client certificates.
+pub const NAME: &str = "clientCA";
+
+/// Most names that are said.
+const MOST_NAMED: usize = 3;
+
+/// The nodes of a tenant cluster.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Kubelets {
+    /// When each of its Machines was made, by name, which is that of its node; none where it took over a node that ran before
+    /// it.
+    pub machines: BTreeMap<String, Option<Timestamp>>,
+    /// Names of the nodes that its API has, or why they are not known; none where it was not asked in this reconcile.
+    pub nodes: Option<Result<BTreeSet<String>, String>>,
+}
+
+impl Kubelets {
+    /// Those of these Machines; its API was not asked. What goes counts until it is gone.
+    pub fn of<'a>(machines: impl Iterator<Item = &'a Machine>) -> Self {
+        let one = |machine: &Machine| {
+            let created = machine.metadata.creation_timestamp.as_ref();
+            let is_adopted = machine.annotations().contains_key(names::ANNOTATION_ADOPTS);
+            let made = created.map(|at| at.0).filter(|_| !is_adopted);
+            (machine.name_any(), made)
+        };
+        Self {
+            machines: machines.map(one).collect(),
+            nodes: None,
+        }
+    }
+
+    /// The end of the time in which another generation signed, where it ends now: no Machine that is there is younger, whatever
+    /// the clock of the management cluster says.
+    #[must_use]
+    pub fn until(&self, now: Timestamp) -> Timestamp {
+        let newest = self.machines.values().flatten().max();
+        // Times of objects are whole seconds.
+        let after = newest.and_then(|made| made.checked_add(SignedDuration::from_secs(1)).ok());
+        after.map_or(now, |after| after.max(now))
+    }
+
+    /// Nodes that may have a certificate of before, for people; absent where there are none. Machines are known anyway; nodes
+    /// that are nobody's are asked for only where those are over.
+    #[must_use]
+    pub fn of_before(&self, until: Timestamp) -> Known<String> {
+        let is_before = |made: &Option<Timestamp>| made.is_none_or(|made| made < until);
+        let machines = self.machines.iter();
+        let before: Vec<_> = machines
+            .filter(|(_, made)| is_before(made))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        if !before.is_empty() {
+            return Known::Known(listed(&before));
+        }
+        match &self.nodes {
+            None => Known::Unknown {
+                why: "which nodes there are has not been asked",
+            },
+            Some(Err(_)) => Known::Unknown {
+                why: "which nodes there are, because the tenant's API does not say",
+            },
+            Some(Ok(nodes)) => {
+                let is_strange = |name: &&String| !self.machines.contains_key(*name);
+                let strange = nodes.iter().filter(is_strange);
+                let strange: Vec<_> = strange.map(String::as_str).collect();
+                Known::found((!strange.is_empty()).then(|| listed(&strange)))
+            }
+        }
+    }
+
+    /// Whether its API has to be asked which nodes there are.
+    #[must_use]
+    pub fn are_to_be_asked(&self, until: Timestamp) -> bool {
+        self.nodes.is_none() && matches!(self.of_before(until), Known::Unknown { .. })
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    let some = names.iter().take(MOST_NAMED).copied();
+    let some = some.collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MOST_NAMED) {
+        0 => some,
+        more => format!("{some} and {more} more"),
+    }
+}
+
+/// What is told of it.
+#[must_use]
+pub fn told(cluster: &TenantCluster) -> Option<&RotationStatus> {
+    let status = cluster.status.as_ref()?;
+    status.rotation.iter().find(|told| told.name == NAME)
+}
+
+/// Machines that were made before are to be replaced; none where no machine is, because of it.
+#[must_use]
+pub fn replaced_before(cluster: &TenantCluster) -> Option<Timestamp> {
+    let asked = cluster.spec.rotation.client_ca.as_ref();
+    let replaces = |asked: &&ClientTurn| asked.nodes == NodesOfBefore::Replace && !asked.hold;
+    let asked = asked.filter(replaces)?;
+    let told = told(cluster).filter(|told| told.signs == asked.generation)?;
+    told.signed_until.as_ref()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn kubelets(machines: &[(&str, Option<i64>)]) -> Kubelets {
+        let one = |(name, made): &(&str, Option<i64>)| ((*name).to_owned(), made.map(at));
+        Kubelets {
+            machines: machines.iter().map(one).collect(),
+            nodes: None,
+        }
+    }
+
+    #[test]
+    fn machines_tell_when_they_were_made_and_who_was_taken_over_does_not() {
+        let machine = |name: &str, annotations: serde_json::Value| -> Machine {
+            serde_json::from_value(json!({
+                "apiVersion": "covey.dev/v1alpha1", "kind": "Machine",
+                "metadata": { "name": name, "creationTimestamp": "1970-01-01T00:00:07Z",
+                    "annotations": annotations },
+                "spec": { "clusterName": "demo", "clusterUID": "u", "poolName": "workers",
+                    "version": "1.35.4", "provider": { "static": {} } },
+            }))
+            .unwrap()
+        };
+        let machines = [
+            machine("a", json!({})),
+            machine("b", json!({ names::ANNOTATION_ADOPTS: "host/print" })),
+        ];
+        let found = Kubelets::of(machines.iter());
+        assert_eq!(found, kubelets(&[("a", Some(7)), ("b", None)]));
+    }
+
+    #[test]
+    fn nobody_who_is_there_is_younger_than_the_end_whatever_the_clock_says() {
+        let found = kubelets(&[("a", Some(7)), ("b", None), ("c", Some(20))]);
+        assert_eq!(found.until(at(9)), at(21));
+        assert_eq!(found.until(at(99)), at(99));
+        assert_eq!(kubelets(&[]).until(at(9)), at(9));
+    }
+
+    #[test]
+    fn machines_of_before_are_named_and_then_nodes_that_are_nobodys() {
+        let all = [
+            ("a", Some(7)),
+            ("b", None),
+            ("c", Some(8)),
+            ("d", Some(9)),
+            ("e", Some(7)),
+        ];
+        let mut found = kubelets(&all);
+        let named = |text: &str| Known::Known(text.to_owned());
+        assert_eq!(found.of_before(at(9)), named("a, b, c and 1 more"));
+        assert!(!found.are_to_be_asked(at(9)));
+        found = kubelets(&[("d", Some(9))]);
+        assert!(matches!(found.of_before(at(9)), Known::Unknown { .. }));
+        assert!(found.are_to_be_asked(at(9)));
+        found.nodes = Some(Err("it is dark".to_owned()));
+        assert!(matches!(found.of_before(at(9)), Known::Unknown { .. }));
+        assert!(!found.are_to_be_asked(at(9)));
+        found.nodes = Some(Ok(BTreeSet::from(["d".to_owned(), "own".to_owned()])));
+        assert_eq!(found.of_before(at(9)), named("own"));
+        found.nodes = Some(Ok(BTreeSet::from(["d".to_owned()])));
+        assert_eq!(found.of_before(at(9)), Known::Absent);
+    }
+
+    #[test]
+    fn machines_are_replaced_only_where_that_is_asked_for_and_the_wanted_one_signs() {
+        let cluster = |turn: serde_json::Value, signs: u32| -> TenantCluster {
+            serde_json::from_value(json!({
+                "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster",
+                "metadata": { "name": "demo" },
+                "spec": { "version": "1.35.4", "rotation": { "clientCA": turn } },
+                "status": { "rotation": [{ "name": "clientCA", "generation": 2, "signs": signs,
+                    "believed": [1, 2], "since": "x", "signedUntil": "1970-01-01T00:00:07Z" }] },
+            }))
+            .unwrap()
+        };
+        let replace = json!({ "generation": 2, "nodes": "Replace" });
+        assert_eq!(replaced_before(&cluster(replace.clone(), 2)), Some(at(7)));
+        assert_eq!(replaced_before(&cluster(replace, 1)), None);
+        let held = json!({ "generation": 2, "nodes": "Replace", "hold": true });
+        assert_eq!(replaced_before(&cluster(held, 2)), None);
+        assert_eq!(
+            replaced_before(&cluster(json!({ "generation": 2 }), 2)),
+            None
+        );
+    }
+}
