@@ -172,6 +172,9 @@ pub const ANNOTATION_ABANDON: &str = "covey.dev/abandon";
 pub const ANNOTATION_TAKE_OVER: &str = "covey.dev/take-over";
 /// Annotation on a Host: the machine-id of the machine that has taken the place of the one that was known.
 pub const ANNOTATION_ACCEPT_MACHINE_ID: &str = "covey.dev/accept-machine-id";
+/// Annotation on a ProviderConfig: the end of one of its `status.gaps`. What was made in it, or in an earlier one, and is of
+/// no Machine is nobody's, and deleted.
+pub const ANNOTATION_DELETE_UNKNOWN: &str = "covey.dev/delete-unknown";
 /// Annotation on a Node of a tenant cluster with an overlay: its WireGuard public key, as base64. The node
 /// writes it itself; its private key never leaves the machine.
 pub const ANNOTATION_OVERLAY_KEY: &str = "covey.dev/overlay-public-key";

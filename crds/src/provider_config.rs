@@ -6,10 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::names;
 
 const ADDRESS: &str = "self.publicIPv4 || self.publicIPv6 || has(self.network)";
 const NO_ADDRESS: &str =
@@ -155,6 +157,20 @@ pub struct ProviderConfigStatus {
     #[schemars(length(max = 64))]
     pub account: Option<String>,
 
+    /// Times of which nobody knows what was made in them, at most 8, the first one first: the management cluster may have
+    /// been brought back to an older state since, and what was made after it may be somebody's. What was made in one of
+    /// them and is of no Machine is told and not deleted, until the annotation `covey.dev/delete-unknown` names its `to`. It
+    /// goes once nothing is left of it. Absent without any. Example: `[{"from": "2026-11-28T22:00:00Z", "to":
+    /// "2026-11-29T10:05:00Z"}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
+    pub gaps: Vec<Gap>,
+
+    /// Until when nothing is doubted any more: the end of the last of `gaps` of which nothing was left. Absent without any.
+    /// Example: `2026-11-29T10:05:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounted_until: Option<Time>,
+
     /// `Ready`: the credentials let the operator in, and what the spec names is there. `Leaks`: something of a Machine
     /// that is gone is there still. `InUse`: Machines need it, so it stays, and so does the Secret that it names.
     /// `Budget`: what they take is within the limits, and no Machine waits for more; absent without limits.
@@ -162,4 +178,29 @@ pub struct ProviderConfigStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// A time of which nobody knows what was made in it.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Gap {
+    /// When an operator was last known to be at work. Absent: nobody knows, all that is older is doubted.
+    /// Example: `2026-11-28T22:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Time>,
+    /// When one was again. Example: `2026-11-29T10:05:00Z`.
+    pub to: Time,
+}
+
+impl ProviderConfig {
+    /// Until when a person has said that what is of no Machine is nobody's: the end of the gap that the annotation names,
+    /// which is one of the status. None where nobody has, or the annotation names no such gap (any more).
+    #[must_use]
+    pub fn confirmed_until(&self) -> Option<&Time> {
+        let annotations = self.metadata.annotations.as_ref()?;
+        let said = annotations.get(names::ANNOTATION_DELETE_UNKNOWN)?;
+        let gaps = &self.status.as_ref()?.gaps;
+        let named = gaps.iter().find(|gap| gap.to.0.to_string() == *said)?;
+        Some(&named.to)
+    }
 }

@@ -220,7 +220,8 @@ impl Triggers {
     pub fn on_config(&self, stores: &Stores, config: &ProviderConfig, there: bool) {
         let status = config.status.as_ref();
         let seen = status.and_then(|status| status.observed_generation);
-        if there && (seen.is_none() || seen != config.metadata.generation) {
+        let is_changed = seen.is_none() || seen != config.metadata.generation;
+        if there && (is_changed || is_answered(config)) {
             let _ = self.configs.send(ObjectRef::from_obj(config));
         }
         let (name, namespace) = (config.name_any(), config.namespace());
@@ -395,6 +396,7 @@ impl Triggers {
             self.on_workers(stores, machine.namespace(), &machine.spec.cluster_name);
             self.on_kubelet(stores, machine);
         }
+        self.on_user_of_config(stores, machine, there);
     }
 
     /// A rotation may wait for whom the kubelet of a Machine that went had its certificate from.
@@ -406,7 +408,6 @@ impl Triggers {
         if told.is_some_and(|told| told.phase == RotationPhase::Draining) {
             let _ = self.clusters.send(cluster);
         }
-        self.on_user_of_config(stores, machine, there);
     }
 
     /// The ProviderConfig of a Machine of a cloud, where it is kept for nobody yet, or was for this one. Not at each
@@ -521,6 +522,12 @@ struct Facts {
     sleeps: (bool, bool),
     /// Machines that were made before are replaced.
     replaced_before: Option<Timestamp>,
+}
+
+/// A person has said that what was kept back is nobody's.
+fn is_answered(config: &ProviderConfig) -> bool {
+    let mut conditions = config.status.iter().flat_map(|s| &s.conditions);
+    config.confirmed_until().is_some() && conditions.any(|c| c.reason == Reason::LeaksHeld)
 }
 
 impl Facts {

@@ -407,9 +407,9 @@ with_backups! {
         NothingLeaked: Fine, "", since "0.2.0";
         /// Something was found of a Machine that is gone. Servers and addresses are deleted by the operator once that was seen twice, volumes never.
         LeaksFound: Waiting, "Delete volumes that the message names yourself, where nobody needs their data.", since "0.2.0";
-        /// So much was found of Machines that are gone that rather the Machines are missing: nothing is deleted.
-        /// Cause: A management cluster that was restored to an older state; else somebody took finalizers off many Machines.
-        LeaksHeld: Person, "Bring the Machines back, or delete in the cloud's console what the message names: `kubectl describe providerconfig` shows it.", since "0.2.0";
+        /// Something was found of Machines that are not there, and may be somebody's: so much that rather the Machines are missing, or of a time of which nobody knows what was made in it. It is not deleted.
+        /// Cause: A management cluster that was brought back to an older state; else somebody took finalizers off many Machines.
+        LeaksHeld: Person, "Drain and delete what is a node of a tenant cluster, then let the rest be deleted by the command that the message gives: `kubectl describe providerconfig` shows it.", since "0.2.0";
         /// Machines need it: it stays until the last of them is gone, and so do the Secret that it names and the operator's right to read it.
         NeededByMachines: Fine, "", since "0.2.0";
         /// No Machine needs it: it can be deleted, and so can the Secret that it names.

@@ -9,6 +9,7 @@
 //! | [`checked`] | what a check of it found out |
 //! | [`offering`] | what can be had, and what it takes |
 //! | [`description`] | what is there of a machine |
+//! | [`doubt`] | what may be somebody's although nobody is known to have it |
 //! | [`fault`] | what went wrong, by kind |
 //! | [`refused`] | what a cloud said to that |
 //!
@@ -30,6 +31,7 @@ pub mod absence;
 pub mod capabilities;
 pub mod checked;
 pub mod description;
+pub mod doubt;
 mod error;
 pub mod fault;
 pub mod offering;
@@ -40,6 +42,7 @@ pub use absence::Proof;
 pub use capabilities::Capabilities;
 pub use checked::Checked;
 pub use description::{Description, Evacuation, Listed, State, Topology};
+pub use doubt::{Doubt, Standing};
 pub use error::Error;
 pub use fault::FaultKind;
 pub use offering::{Needs, Offering};

@@ -16,7 +16,9 @@ use kit_client::errors::{Class, Classify};
 use kube::api::{ListParams, PartialObjectMeta};
 use kube::runtime::controller::Action as Requeue;
 use kube::{Api, Client, Resource as _, ResourceExt};
+use providers::Doubt;
 
+pub mod gaps;
 pub mod keeping;
 pub mod plan;
 
@@ -78,8 +80,10 @@ async fn step(ctx: &Context, config: &ProviderConfig) -> Result<Option<Duration>
     // Before the Secret is read, so that no change of it is missed.
     ctx.credentials.ensure(config);
     let checked = ctx.clouds.check(config).await;
+    let gaps = gaps::known(config, ctx.leadership.gap());
+    let doubts = gaps::doubts(config, &gaps);
     let swept = match &checked {
-        Ok(checked) if plan::may_sweep(config, checked) => sweep(ctx, config).await?,
+        Ok(checked) if plan::may_sweep(config, checked) => sweep(ctx, config, &doubts).await?,
         _ => None,
     };
     let budget = ctx.cloud_limits.budget(&ctx.stores, &ctx.clouds, config);
@@ -87,6 +91,7 @@ async fn step(ctx: &Context, config: &ProviderConfig) -> Result<Option<Duration>
         checked: &checked,
         budget: budget.as_ref(),
         swept: swept.as_ref(),
+        gaps: &gaps,
         in_use: &kept.in_use,
     };
     let plan = plan(config, &observed, Timestamp::now());
@@ -102,11 +107,16 @@ async fn step(ctx: &Context, config: &ProviderConfig) -> Result<Option<Duration>
 }
 
 /// None where nobody knows what is left.
-async fn sweep(ctx: &Context, config: &ProviderConfig) -> Result<Option<Swept>, Error> {
+async fn sweep(
+    ctx: &Context,
+    config: &ProviderConfig,
+    doubts: &[Doubt],
+) -> Result<Option<Swept>, Error> {
     // What is deleted in a cloud is a write, too.
     let ensured = ctx.leadership.ensure();
     ensured.map_err(status_only::Error::Fence)?;
-    match ctx.clouds.sweep(config, machines(&ctx.client)).await {
+    let machines = machines(&ctx.client);
+    match ctx.clouds.sweep(config, doubts, machines).await {
         Ok(swept) => Ok(Some(swept)),
         Err(error) => {
             tracing::warn!(

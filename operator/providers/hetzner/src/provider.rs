@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt as _};
 use providers::{
-    Answer, Capabilities, Checked, Error, FaultKind, Inventory, Offering, Presence, Proof,
+    Answer, Capabilities, Checked, Doubt, Error, FaultKind, Inventory, Offering, Presence, Proof,
     Provider, Refused, Scope,
 };
 
@@ -76,20 +76,22 @@ impl Hetzner {
     }
 
     /// Finds what nobody has any more in the project of a ProviderConfig, and deletes it. `machines` reads the UIDs of
-    /// all Machines of the management cluster; it is asked once all of the project was listed.
+    /// all Machines of the management cluster; it is asked once all of the project was listed. What was made in a time of
+    /// `doubts` stays.
     ///
     /// # Errors
     /// When nobody knows all that there is, or a deletion was not taken.
     pub async fn sweep(
         &self,
         config: &ProviderConfig,
+        doubts: &[Doubt],
         machines: impl Future<Output = Result<BTreeSet<String>, Error>>,
     ) -> Result<Outcome, Error> {
         let open = self.projects.open(config, false).await?;
         let found = open.cloud.found().await;
         let found = self.projects.heard(&open, found)?;
         let machines = machines.await?;
-        let swept = open.cloud.sweep(&found, &machines).await;
+        let swept = open.cloud.sweep(&found, &machines, doubts).await;
         self.projects.heard(&open, swept)
     }
 
