@@ -54,6 +54,7 @@ pub mod host_sessions;
 pub mod kubevirt_release;
 pub mod manager;
 pub mod membership;
+pub mod node_templates;
 pub mod orphans;
 pub mod overlay;
 pub mod parts;

@@ -15,6 +15,7 @@ use kit::panics::Panicked;
 use kit_client::errors::{Class, Classify};
 use kube::api::{ListParams, PartialObjectMeta};
 use kube::runtime::controller::Action as Requeue;
+use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, Resource as _, ResourceExt};
 use providers::Doubt;
 
@@ -26,6 +27,7 @@ use self::plan::{Observed, plan};
 use crate::clouds::Swept;
 use crate::context::Context;
 use crate::controllers::status_only;
+use crate::node_templates;
 use crate::state;
 
 /// Machines of one page.
@@ -86,6 +88,9 @@ async fn step(ctx: &Context, config: &ProviderConfig) -> Result<Option<Duration>
         Ok(checked) if plan::may_sweep(config, checked) => sweep(ctx, config, &doubts).await?,
         _ => None,
     };
+    if checked.is_ok() {
+        wake_pools(ctx, config);
+    }
     let budget = ctx.cloud_limits.budget(&ctx.stores, &ctx.clouds, config);
     let observed = Observed {
         checked: &checked,
@@ -104,6 +109,22 @@ async fn step(ctx: &Context, config: &ProviderConfig) -> Result<Option<Duration>
         }
     }
     Ok(Some(plan.again))
+}
+
+/// Has pools looked at that may say by now what their nodes offer: what there is to be had was read, or has changed.
+fn wake_pools(ctx: &Context, config: &ProviderConfig) {
+    let name = config.name_any();
+    for pool in ctx.stores.pools.state() {
+        let places = pool.spec.places();
+        let mut names = places.iter().map(|place| place.provider.config_name());
+        if pool.namespace() == config.namespace()
+            && names.any(|named| named == Some(name.as_str()))
+            && node_templates::is_news(&pool, &node_templates::known(&ctx.providers, &pool))
+        {
+            // Ends with the controllers.
+            let _ = ctx.triggers.changed_pools.send(ObjectRef::from_obj(&*pool));
+        }
+    }
 }
 
 /// None where nobody knows what is left.

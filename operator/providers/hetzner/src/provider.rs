@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use api::machine::MachineRequest;
 use api::machine_addresses::PublishedAddresses;
-use api::node_pool::{Hetzner as WantedServers, Provider as Wanted};
-use api::{Machine, ProviderConfig, names};
+use api::node_pool::{Hetzner as WantedServers, NodeTemplate, Provider as Wanted};
+use api::{Machine, NodePoolSpec, ProviderConfig, names};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt as _};
@@ -27,6 +27,7 @@ use crate::projects::{Find, Open, Projects};
 use crate::refusal::Asked as Call;
 use crate::settings::Wanted as WantedServer;
 use crate::subject::{self, tenant_namespace};
+use crate::template;
 
 /// Key of a Machine's Secret with its user data (`tenant_cp::node::user_data::USER_DATA`).
 const USER_DATA: &str = "userdata";
@@ -226,6 +227,19 @@ impl Provider for Hetzner {
         let sizes = cloud.known_sizes(&wanted.types)?.unwrap_or_default();
         let left = sizes.into_iter().filter(|size| !size.exhausted);
         Ok(left.map(|size| size.offering).collect())
+    }
+
+    /// Of all sizes that are named, also those of which nothing is left: it does not change with each that is taken.
+    fn template(
+        &self,
+        namespace: &str,
+        pool: &NodePoolSpec,
+        provider: &Wanted,
+    ) -> Option<NodeTemplate> {
+        let wanted = self.wanted(provider).ok()?;
+        let cloud = self.projects.kept(namespace, &wanted.config_name)?;
+        let sizes = cloud.known_sizes(&wanted.types).ok()??;
+        template::node(pool, &sizes, &cloud.project.location)
     }
 
     fn request(&self, machine: &Machine) -> Result<MachineRequest, Error> {
