@@ -160,8 +160,8 @@ pub struct ProviderConfigStatus {
     /// Times of which nobody knows what was made in them, at most 8, the first one first: the management cluster may have
     /// been brought back to an older state since, and what was made after it may be somebody's. What was made in one of
     /// them and is of no Machine is told and not deleted, until the annotation `covey.dev/delete-unknown` names its `to`. It
-    /// goes once nothing is left of it. Absent without any. Example: `[{"from": "2026-11-28T22:00:00Z", "to":
-    /// "2026-11-29T10:05:00Z"}]`.
+    /// goes once nothing is left of it. Absent without any.
+    /// Example: `[{"from": "2026-11-28T22:00:00Z", "to": "2026-11-29T10:05:00Z"}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub gaps: Vec<Gap>,

@@ -198,7 +198,7 @@ fn swept(outcome: &Outcome) -> Swept {
         count: outcome.leaks.len(),
         named: named.collect(),
         held: outcome.held,
-        doubted: doubted.clone().count(),
+        doubted: doubted.count(),
         unconfirmed: unconfirmed.map(|leak| leak.made).collect(),
         made: costs.map(|leak| leak.made).collect(),
     }

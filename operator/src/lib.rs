@@ -17,6 +17,7 @@
 //! | [`tenant_session`] | the only way to a tenant's API |
 //! | [`host_sessions`] | what is done on machines that are reached by SSH |
 //! | [`clouds`] | the providers that make machines by ProviderConfigs |
+//! | [`node_templates`] | what nodes of pools offer, as far as providers know |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`fleet`] | in which order, and when, tenant clusters follow another operator |
 //! | [`etcd_replacement`], [`etcd_space`], [`etcd_disks`] | a member of etcd that lost its data; a database that is full; a slow disk |
