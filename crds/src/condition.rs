@@ -77,6 +77,10 @@ pub enum ConditionType {
     Usable,
     /// Of a ProviderConfig: something of a Machine that is gone is there still, and costs.
     Leaks,
+    /// Of a ProviderConfig: Machines need it, so it stays, and so do its credentials.
+    InUse,
+    /// Of a ProviderConfig: what Machines take is within its limits, and none waits for more.
+    Budget,
     /// Of a Restore: the backup has what was asked for.
     Possible,
     /// Of a Restore: the tenant cluster serves what it was then.
@@ -124,6 +128,8 @@ impl ConditionType {
             Self::Clean => "Clean",
             Self::Usable => "Usable",
             Self::Leaks => "Leaks",
+            Self::InUse => "InUse",
+            Self::Budget => "Budget",
             Self::Possible => "Possible",
             Self::Restored => "Restored",
             Self::Orphans => "Orphans",

@@ -175,6 +175,9 @@ pub const ANNOTATION_ABANDON: &str = "covey.dev/abandon";
 pub const ANNOTATION_TAKE_OVER: &str = "covey.dev/take-over";
 /// Annotation on a Host: the machine-id of the machine that has taken the place of the one that was known.
 pub const ANNOTATION_ACCEPT_MACHINE_ID: &str = "covey.dev/accept-machine-id";
+/// Annotation on a ProviderConfig: the end of one of its `status.gaps`. What was made in it, or in an earlier one, and is of
+/// no Machine is nobody's, and deleted.
+pub const ANNOTATION_DELETE_UNKNOWN: &str = "covey.dev/delete-unknown";
 /// Annotation on a Node of a tenant cluster with an overlay: its WireGuard public key, as base64. The node
 /// writes it itself; its private key never leaves the machine.
 pub const ANNOTATION_OVERLAY_KEY: &str = "covey.dev/overlay-public-key";
@@ -185,6 +188,12 @@ pub const ANNOTATION_OVERLAY_MTU: &str = "covey.dev/overlay-mtu";
 /// ConfigMap in kube-system of a tenant cluster with an overlay: for each node by name, its address in the
 /// overlay and where it is.
 pub const OVERLAY_MEMBERS: &str = "covey-overlay";
+/// Finalizer on a ProviderConfig, on the Secret that it names and on the operator's RoleBinding beside them: removed once
+/// no Machine needs them.
+pub const FINALIZER_PROVIDER_CONFIG: &str = "covey.dev/provider-config";
+/// Label on the operator's RoleBinding of a user's namespace that was needed by Machines of clouds: the operator may
+/// write it on, though not make it, when no TenantCluster is there any more. An admission policy of the chart relies on it.
+pub const LABEL_NEEDED_BY_MACHINES: &str = "covey.dev/needed-by-machines";
 /// Finalizer on a NodePool: removed once it has no Machine.
 pub const FINALIZER_NODE_POOL: &str = "covey.dev/node-pool";
 

@@ -6,10 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::names;
 
 const ADDRESS: &str = "self.publicIPv4 || self.publicIPv6 || has(self.network)";
 const NO_ADDRESS: &str =
@@ -48,6 +50,38 @@ pub struct ProviderConfigSpec {
     /// Example: `{"tokenSecretName": "hetzner", "location": "fsn1", "sshKeys": ["covey"]}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hetzner: Option<HetznerProject>,
+
+    /// How much Machines may take by this ProviderConfig. What is there already is never deleted because of it.
+    /// Default: none, as much as the account may have. Example: `{"machines": 20, "hourly": "0.50"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<CloudLimits>,
+
+    /// Prices of an hour by size, at most 64, in the currency of the account, which count instead of what the cloud says.
+    /// Default: none, what the cloud says. Example: `{"cx32": "0.0113"}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "minLength": 1, "maxLength": 16, "pattern": "^[0-9]{1,8}(\\.[0-9]{1,6})?$"}))]
+    pub prices: BTreeMap<String, String>,
+}
+
+/// How much Machines may take by a ProviderConfig, all its node pools together.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CloudLimits {
+    /// How many there may be, 0 to 100000, those that are being deleted included. Default: none, as many as the account
+    /// may have. Example: 20.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub machines: Option<i32>,
+
+    /// What their sizes may cost in an hour, in the currency of the account and without tax; addresses, volumes and
+    /// traffic do not count. A size of which nobody knows the price is not made then. Default: none, no bound.
+    /// Example: `0.50`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 16),
+        regex(pattern = r"^[0-9]{1,8}(\.[0-9]{1,6})?$")
+    )]
+    pub hourly: Option<String>,
 }
 
 /// A project of the Hetzner Cloud.
@@ -123,10 +157,50 @@ pub struct ProviderConfigStatus {
     #[schemars(length(max = 64))]
     pub account: Option<String>,
 
+    /// Times of which nobody knows what was made in them, at most 8, the first one first: the management cluster may have
+    /// been brought back to an older state since, and what was made after it may be somebody's. What was made in one of
+    /// them and is of no Machine is told and not deleted, until the annotation `covey.dev/delete-unknown` names its `to`. It
+    /// goes once nothing is left of it. Absent without any.
+    /// Example: `[{"from": "2026-11-28T22:00:00Z", "to": "2026-11-29T10:05:00Z"}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
+    pub gaps: Vec<Gap>,
+
+    /// Until when nothing is doubted any more: the end of the last of `gaps` of which nothing was left. Absent without any.
+    /// Example: `2026-11-29T10:05:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounted_until: Option<Time>,
+
     /// `Ready`: the credentials let the operator in, and what the spec names is there. `Leaks`: something of a Machine
-    /// that is gone is there still.
+    /// that is gone is there still. `InUse`: Machines need it, so it stays, and so does the Secret that it names.
+    /// `Budget`: what they take is within the limits, and no Machine waits for more; absent without limits.
     /// Example: `[{"type": "Ready", "status": "False", "reason": "CredentialsRefused", "message": "…"}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// A time of which nobody knows what was made in it.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Gap {
+    /// When an operator was last known to be at work. Absent: nobody knows, all that is older is doubted.
+    /// Example: `2026-11-28T22:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Time>,
+    /// When one was again. Example: `2026-11-29T10:05:00Z`.
+    pub to: Time,
+}
+
+impl ProviderConfig {
+    /// Until when a person has said that what is of no Machine is nobody's: the end of the gap that the annotation names,
+    /// which is one of the status. None where nobody has, or the annotation names no such gap (any more).
+    #[must_use]
+    pub fn confirmed_until(&self) -> Option<&Time> {
+        let annotations = self.metadata.annotations.as_ref()?;
+        let said = annotations.get(names::ANNOTATION_DELETE_UNKNOWN)?;
+        let gaps = &self.status.as_ref()?.gaps;
+        let named = gaps.iter().find(|gap| gap.to.0.to_string() == *said)?;
+        Some(&named.to)
+    }
 }

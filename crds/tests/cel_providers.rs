@@ -33,6 +33,14 @@ fn with_spec(spec: &Value) -> Value {
         "metadata": {"name": "hetzner", "namespace": "team-a"}, "spec": spec})
 }
 
+fn with_more(spec: &Value) -> Value {
+    let mut config = config(&json!({}));
+    for (key, value) in spec.as_object().unwrap() {
+        config["spec"][key] = value.clone();
+    }
+    config
+}
+
 fn of(account: Option<&str>) -> Value {
     let mut config = config(&json!({}));
     config["status"] = match account {
@@ -73,6 +81,13 @@ fn a_right_provider_config_is_let_through() {
         (None, config(&json!({}))),
         (None, config(&inside)),
         (Some(config(&json!({}))), config(&more)),
+        (
+            None,
+            with_more(
+                &json!({"limits": {"machines": 20, "hourly": "0.50"}, "prices": {"cx32": "0.0113"}}),
+            ),
+        ),
+        (Some(config(&json!({}))), with_more(&json!({"limits": {}}))),
         (Some(of(None)), of(Some("a"))),
         (Some(of(Some("a"))), of(Some("a"))),
     ] {

@@ -11,6 +11,7 @@
 mod claim;
 mod client;
 mod config;
+mod gap;
 mod gate;
 pub mod plan;
 mod seats;
@@ -19,6 +20,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kit_client::errors;
 use kit_objects::rbac::Rule;
 use kube::Client;
@@ -29,6 +31,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 pub use self::claim::Claim;
 use self::client::LeaseClient;
 pub use self::config::{LeaseConfig, Notes};
+pub use self::gap::Gap;
 pub use self::plan::Timing;
 use self::plan::{Elector, Step};
 
@@ -54,6 +57,7 @@ impl errors::Classify for NotLeader {
 #[derive(Clone, Debug)]
 pub struct Leadership {
     until: watch::Receiver<Option<Instant>>,
+    gap: watch::Receiver<Option<Gap>>,
 }
 
 impl Leadership {
@@ -66,7 +70,16 @@ impl Leadership {
     pub fn until(end: Instant) -> Self {
         Self {
             until: watch::Sender::new(Some(end)).subscribe(),
+            gap: watch::Sender::new(None).subscribe(),
         }
+    }
+
+    /// The time before this leadership in which nobody is known to have led; `None` where another one led until just
+    /// before. It is told as soon as [`Leadership::is_leader`] is true. Where several seats are shared it is that of
+    /// the own seat.
+    #[must_use]
+    pub fn gap(&self) -> Option<Gap> {
+        *self.gap.borrow()
     }
 
     /// True while nobody else can lead.
@@ -140,13 +153,19 @@ async fn expiry(until: Option<Instant>) {
 #[derive(Debug)]
 pub struct Candidate {
     until: watch::Sender<Option<Instant>>,
+    gap: watch::Sender<Option<Gap>>,
 }
 
 impl Candidate {
     /// One that does not lead, and does not yet try to.
     pub fn new() -> (Leadership, Self) {
-        let (until, receiver) = watch::channel(None);
-        (Leadership { until: receiver }, Self { until })
+        let (until, ends) = watch::channel(None);
+        let (gap, told) = watch::channel(None);
+        let leadership = Leadership {
+            until: ends,
+            gap: told,
+        };
+        (leadership, Self { until, gap })
     }
 
     /// Starts to campaign, at once. Keep the handle until everything that writes has stopped.
@@ -157,6 +176,7 @@ impl Candidate {
             lease: LeaseClient::new(client, &config),
             config,
             until: Arc::new(self.until),
+            gap: Arc::new(self.gap),
             forfeits: false,
         };
         Election {
@@ -203,6 +223,7 @@ struct Campaign {
     lease: LeaseClient,
     config: LeaseConfig,
     until: Arc<watch::Sender<Option<Instant>>>,
+    gap: Arc<watch::Sender<Option<Gap>>>,
     /// Whether a leadership that lapsed is over for good, whatever is written later.
     forfeits: bool,
 }
@@ -260,6 +281,9 @@ impl Campaign {
             self.elector.forget();
             return Ok(());
         }
+        let seen = self.elector.seen();
+        let (renewed, told) = seen.map_or((None, None), |seen| (seen.renewed, seen.gap));
+        self.lease.gap = gap::gap(renewed, told, Timestamp::now());
         let sent = Instant::now();
         let record = match step {
             Step::Create => self.lease.create().await?,
@@ -287,6 +311,12 @@ impl Campaign {
             return Ok(());
         }
         self.elector.wrote(sent, record);
+        // Also at a renewal: what is stored may have been brought back to before it.
+        if let Some(found) = self.lease.gap {
+            self.gap.send_modify(|known| {
+                *known = Some(known.map_or(found, |known| known.with(found)));
+            });
+        }
         Ok(())
     }
 

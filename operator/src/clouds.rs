@@ -3,24 +3,29 @@
 //! Invariant: which clouds this program has is decided when it is built (a feature of the crate for each); of one that
 //! it does not have it says so, and nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "hetzner")]
 use std::sync::Arc;
 
 use api::ProviderConfig;
 #[cfg(feature = "hetzner")]
 use api::node_pool::ProviderKind;
+use jiff::Timestamp;
 use kube::Client;
+#[cfg(feature = "hetzner")]
+use kube::ResourceExt as _;
 #[cfg(feature = "hetzner")]
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::Store;
 #[cfg(feature = "hetzner")]
 use provider_hetzner::clock::{Clock, SystemClock};
 #[cfg(feature = "hetzner")]
-use provider_hetzner::leaks::{Kind, Outcome};
+use provider_hetzner::leaks::{Kind, Leak, Outcome};
 #[cfg(feature = "hetzner")]
 use provider_hetzner::provider::Hetzner;
-use providers::{Checked, Error, Providers};
+#[cfg(feature = "hetzner")]
+use providers::Standing;
+use providers::{Checked, Doubt, Error, Providers};
 use tenant_cp::settings::ProviderSettings;
 
 /// Most things that are named of what nobody has any more.
@@ -34,8 +39,14 @@ pub struct Swept {
     pub count: usize,
     /// The first ones, by kind and name.
     pub named: Vec<String>,
-    /// So much that nothing is deleted.
+    /// So much that nothing is deleted but what a person has confirmed.
     pub held: bool,
+    /// How much of it is of a time of doubt, and therefore not deleted.
+    pub doubted: usize,
+    /// When servers and addresses of it were made, but for those that a person has confirmed.
+    pub unconfirmed: Vec<Timestamp>,
+    /// When all its servers and addresses were made.
+    pub made: Vec<Timestamp>,
 }
 
 /// The clouds.
@@ -107,23 +118,51 @@ impl Clouds {
         }
     }
 
-    /// Finds what nobody has any more by a ProviderConfig, and deletes it. `machines` reads the UIDs of all Machines.
+    /// Finds what nobody has any more by a ProviderConfig, and deletes it, but for what was made in a time of `doubts`.
+    /// `machines` reads the UIDs of all Machines.
     ///
     /// # Errors
     /// When nobody knows all that there is, or a deletion was not taken.
     pub async fn sweep(
         &self,
         config: &ProviderConfig,
+        doubts: &[Doubt],
         machines: impl Future<Output = Result<BTreeSet<String>, Error>>,
     ) -> Result<Swept, Error> {
         match &config.spec.hetzner {
             #[cfg(feature = "hetzner")]
-            Some(_) => Ok(swept(
-                &Box::pin(self.hetzner.sweep(config, machines)).await?,
-            )),
+            Some(_) => {
+                let outcome = Box::pin(self.hetzner.sweep(config, doubts, machines)).await?;
+                Ok(swept(&outcome))
+            }
             #[cfg(not(feature = "hetzner"))]
-            Some(_) => machines.await.map(|_| Swept::default()),
+            Some(_) => {
+                let _ = doubts;
+                machines.await.map(|_| Swept::default())
+            }
             None => Ok(Swept::default()),
+        }
+    }
+
+    /// Prices of an hour by size, in the currency of the account, as far as they are known.
+    #[must_use]
+    pub fn prices(
+        &self,
+        config: &ProviderConfig,
+        sizes: &BTreeSet<String>,
+    ) -> BTreeMap<String, f64> {
+        match &config.spec.hetzner {
+            #[cfg(feature = "hetzner")]
+            Some(_) => {
+                let namespace = config.namespace().unwrap_or_default();
+                self.hetzner.prices(&namespace, &config.name_any(), sizes)
+            }
+            #[cfg(not(feature = "hetzner"))]
+            Some(_) => {
+                let _ = sizes;
+                BTreeMap::new()
+            }
+            None => BTreeMap::new(),
         }
     }
 
@@ -138,7 +177,11 @@ impl Clouds {
 
 #[cfg(feature = "hetzner")]
 fn swept(outcome: &Outcome) -> Swept {
-    let named = outcome.leaks.iter().take(NAMED).map(|leak| {
+    let is_doubted = |leak: &&Leak| leak.standing == Standing::Doubted;
+    let doubted = outcome.leaks.iter().filter(is_doubted);
+    let others = outcome.leaks.iter().filter(|leak| !is_doubted(leak));
+    // What somebody has to look at first.
+    let named = doubted.clone().chain(others).take(NAMED).map(|leak| {
         let kind = match leak.kind {
             Kind::Server => "server",
             Kind::Address => "primary IP",
@@ -146,9 +189,17 @@ fn swept(outcome: &Outcome) -> Swept {
         };
         format!("{kind} {} ({})", leak.name, leak.id)
     });
+    let costs = outcome.leaks.iter();
+    let costs = costs.filter(|leak| leak.kind != Kind::Volume);
+    let unconfirmed = costs
+        .clone()
+        .filter(|leak| leak.standing != Standing::Confirmed);
     Swept {
         count: outcome.leaks.len(),
         named: named.collect(),
         held: outcome.held,
+        doubted: doubted.count(),
+        unconfirmed: unconfirmed.map(|leak| leak.made).collect(),
+        made: costs.map(|leak| leak.made).collect(),
     }
 }

@@ -27,6 +27,7 @@ use tenant_cp::quota::grants::{Claim, Grants};
 
 use crate::backups::Backups;
 use crate::capacity::Capacity;
+use crate::cloud_limits::CloudLimits;
 use crate::clouds::Clouds;
 use crate::creations::Creations;
 use crate::etcd_replacement::patience::Patience;
@@ -86,6 +87,8 @@ pub struct Context {
     pub machine_state: ControllerState,
     /// Which of their creations were refused.
     pub creations: Creations,
+    /// Which of them were let by the limits of their ProviderConfig.
+    pub cloud_limits: CloudLimits,
     /// Which addresses of them were published last.
     pub publications: Publications<PublishedAddresses>,
     /// What was published last of those that are no virtual machines of the management cluster.

@@ -17,6 +17,7 @@
 //! | [`tenant_session`] | the only way to a tenant's API |
 //! | [`host_sessions`] | what is done on machines that are reached by SSH |
 //! | [`clouds`] | the providers that make machines by ProviderConfigs |
+//! | [`node_templates`] | what nodes of pools offer, as far as providers know |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`fleet`] | in which order, and when, tenant clusters follow another operator |
 //! | [`etcd_replacement`], [`etcd_space`], [`etcd_disks`] | a member of etcd that lost its data; a database that is full; a slow disk |
@@ -38,6 +39,7 @@ pub mod admission;
 pub mod args;
 pub mod backups;
 pub mod capacity;
+pub mod cloud_limits;
 pub mod clouds;
 pub mod configuration;
 pub mod context;
@@ -53,6 +55,7 @@ pub mod host_sessions;
 pub mod kubevirt_release;
 pub mod manager;
 pub mod membership;
+pub mod node_templates;
 pub mod orphans;
 pub mod overlay;
 pub mod parts;

@@ -31,6 +31,7 @@ use tenant_cp::rollout::revision;
 
 use crate::backups::{self, Backups};
 use crate::capacity::Capacity;
+use crate::cloud_limits::CloudLimits;
 use crate::clouds::Clouds;
 use crate::context::{Context, FleetGate};
 use crate::controllers;
@@ -189,6 +190,7 @@ impl Manager {
                 metrics.controller("tenant_namespace"),
             ),
             creations: Creations::default(),
+            cloud_limits: CloudLimits::default(),
             publications: Publications::default(),
             remote_publications: Publications::default(),
             orphans: Orphans::default(),
@@ -521,6 +523,7 @@ fn on_machine(context: &Context, machine: &Machine, there: bool) {
         let uid = machine.uid().unwrap_or_default();
         context.machine_state.forget(&state::key_of(machine), &uid);
         context.creations.forget(&uid);
+        context.cloud_limits.forget(&uid);
     }
     context.triggers.on_machine(&context.stores, machine, there);
 }

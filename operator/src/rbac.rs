@@ -51,14 +51,18 @@ pub fn cluster() -> Vec<Rule> {
             &["machines"],
             &["create", "delete", "get", "list", "patch", "watch"],
         ),
-        Rule::new(&["covey.dev"], &["hosts"], &["list", "patch", "watch"]),
+        // Their finalizers.
+        Rule::new(
+            &["covey.dev"],
+            &["hosts", "providerconfigs"],
+            &["list", "patch", "watch"],
+        ),
         Rule::new(
             &["covey.dev"],
             &[
                 "backuptargets",
                 "fleetpolicies",
                 "machineaddresses",
-                "providerconfigs",
                 "restores",
                 "snapshots",
                 "tenantquotas",

@@ -220,7 +220,8 @@ impl Triggers {
     pub fn on_config(&self, stores: &Stores, config: &ProviderConfig, there: bool) {
         let status = config.status.as_ref();
         let seen = status.and_then(|status| status.observed_generation);
-        if there && (seen.is_none() || seen != config.metadata.generation) {
+        let is_changed = seen.is_none() || seen != config.metadata.generation;
+        if there && (is_changed || is_answered(config)) {
             let _ = self.configs.send(ObjectRef::from_obj(config));
         }
         let (name, namespace) = (config.name_any(), config.namespace());
@@ -395,6 +396,7 @@ impl Triggers {
             self.on_workers(stores, machine.namespace(), &machine.spec.cluster_name);
             self.on_kubelet(stores, machine);
         }
+        self.on_user_of_config(stores, machine, there);
     }
 
     /// A rotation may wait for whom the kubelet of a Machine that went had its certificate from.
@@ -405,6 +407,38 @@ impl Triggers {
         let told = found.as_ref().and_then(|found| kubelets::told(found));
         if told.is_some_and(|told| told.phase == RotationPhase::Draining) {
             let _ = self.clusters.send(cluster);
+        }
+    }
+
+    /// The ProviderConfig of a Machine of a cloud, where it is kept for nobody yet, or was for this one. Not at each
+    /// Machine: whoever looks after it asks the cloud.
+    fn on_user_of_config(&self, stores: &Stores, machine: &Machine, there: bool) {
+        let Some(name) = machine.spec.provider.config_name() else {
+            return;
+        };
+        let namespace = machine.namespace().unwrap_or_default();
+        let key = ObjectRef::<ProviderConfig>::new(name).within(&namespace);
+        let Some(config) = stores.configs.get(&key) else {
+            return;
+        };
+        let status = config.status.as_ref();
+        let conditions = status.map(|status| status.conditions.as_slice());
+        let is_kept = is_true(conditions.unwrap_or_default(), ConditionType::InUse);
+        let machines = || stores.machines.state();
+        let has_others = || {
+            machines().iter().any(|other| {
+                other.spec.provider.config_name() == Some(name)
+                    && other.namespace() == machine.namespace()
+                    && other.uid() != machine.uid()
+            })
+        };
+        let is_going = config.metadata.deletion_timestamp.is_some();
+        let is_of_interest = match there {
+            true => !is_kept,
+            false => is_going || !has_others(),
+        };
+        if is_of_interest {
+            let _ = self.configs.send(key);
         }
     }
 
@@ -488,6 +522,12 @@ struct Facts {
     sleeps: (bool, bool),
     /// Machines that were made before are replaced.
     replaced_before: Option<Timestamp>,
+}
+
+/// A person has said that what was kept back is nobody's.
+fn is_answered(config: &ProviderConfig) -> bool {
+    let mut conditions = config.status.iter().flat_map(|s| &s.conditions);
+    config.confirmed_until().is_some() && conditions.any(|c| c.reason == Reason::LeaksHeld)
 }
 
 impl Facts {

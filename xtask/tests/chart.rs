@@ -112,6 +112,10 @@ fn mistakes_in_values_are_refused_with_their_place() {
             "networkPolicy.managementApi.cidrs[0]=10.0.0.1",
             "/networkPolicy/managementApi/cidrs/0",
         ),
+        (
+            "networkPolicy.clouds.cidrs[0]=api.hetzner.cloud",
+            "/networkPolicy/clouds/cidrs/0",
+        ),
         ("config.registri=x", "'registri'"),
         ("config.registry=x/", "/config/registry"),
         (

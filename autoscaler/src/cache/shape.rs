@@ -276,11 +276,12 @@ impl Shape {
             } = offer;
             all.push(serde_json::json!({ "offer": [disk, architecture.map(Architecture::as_str), extended] }));
         }
-        // One that has a name is named after its processors and its memory (KubeVirt's are, and no others are
-        // there); one that has none is of locations that differ.
-        let is_of_many_sizes = instance_type.is_none() && *cpu > 0;
-        if let Some(all) = text.as_array_mut().filter(|_| is_of_many_sizes) {
-            all.push(serde_json::json!({ "instanceType": null }));
+        // KubeVirt's are named after their processors and their memory, so the name says nothing more; a cloud's name says
+        // which processors, and one that has none is of locations, or sizes, that differ.
+        let is_named_by_amounts = provider == Some(ProviderKind::KubeVirt.as_str());
+        let says_more = *cpu > 0 && (instance_type.is_none() || !is_named_by_amounts);
+        if let Some(all) = text.as_array_mut().filter(|_| says_more) {
+            all.push(serde_json::json!({ "instanceType": instance_type }));
         }
         let text = text.to_string();
         hex::encode(&Sha256::digest(text)[..4])

@@ -59,7 +59,8 @@ pub struct Autoscaling {
     pub capacity: BTreeMap<String, Quantity>,
 
     /// What the machines' processors are, for growing from zero: `amd64` or `arm64`. Default: what
-    /// `provider.kubevirt.nodeSelector` says in `kubernetes.io/arch`, else `amd64`. Example: `arm64`.
+    /// `provider.kubevirt.nodeSelector` says in `kubernetes.io/arch`, else `amd64`; the sizes of a cloud say it by
+    /// themselves. Example: `arm64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("enum" = ["amd64", "arm64"]))]
     pub architecture: Option<Architecture>,

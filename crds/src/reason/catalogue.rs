@@ -394,8 +394,8 @@ with_backups! {
         /// The provider has no machine left that fits what the pool asks for; it is tried again.
         NoneLeft: Waiting, "If it stays: add a Host, or mend one that is not `Available` (`kubectl get hosts`); at a cloud name more sizes or another place.", since "0.2.0";
         /// The account at the cloud may have no more of what is asked for; nothing was made.
-        /// Cause: A limit that the cloud set, on servers, cores or addresses of a whole project.
-        AccountLimitReached: Person, "Delete what nobody needs there, or have the cloud raise the limit that the message names; `kubectl describe machine` shows it in full.", since "0.2.0";
+        /// Cause: A limit that the cloud set, on servers, cores or addresses of a whole project; else `spec.limits` of the ProviderConfig.
+        AccountLimitReached: Person, "Delete what nobody needs there, or have the limit raised that the message names, by the cloud or in the ProviderConfig; `kubectl describe machine` shows it in full.", since "0.2.0";
         /// The cloud does not take what is asked for, and will not by itself.
         /// Cause: A size, an image or a place that the cloud does not know, does not make any more, or that do not fit each other.
         RequestRefused: Person, "Change the field that the message names, of the NodePool (`spec.provider`) or of its ProviderConfig.", since "0.2.0";
@@ -410,9 +410,19 @@ with_backups! {
         NothingLeaked: Fine, "", since "0.2.0";
         /// Something was found of a Machine that is gone. Servers and addresses are deleted by the operator once that was seen twice, volumes never.
         LeaksFound: Waiting, "Delete volumes that the message names yourself, where nobody needs their data.", since "0.2.0";
-        /// So much was found of Machines that are gone that rather the Machines are missing: nothing is deleted.
-        /// Cause: A management cluster that was restored to an older state; else somebody took finalizers off many Machines.
-        LeaksHeld: Person, "Bring the Machines back, or delete in the cloud's console what the message names: `kubectl describe providerconfig` shows it.", since "0.2.0";
+        /// Something was found of Machines that are not there, and may be somebody's: so much that rather the Machines are missing, or of a time of which nobody knows what was made in it. It is not deleted.
+        /// Cause: A management cluster that was brought back to an older state; else somebody took finalizers off many Machines.
+        LeaksHeld: Person, "Drain and delete what is a node of a tenant cluster, then let the rest be deleted by the command that the message gives: `kubectl describe providerconfig` shows it.", since "0.2.0";
+        /// Machines need it: it stays until the last of them is gone, and so do the Secret that it names and the operator's right to read it.
+        NeededByMachines: Fine, "", since "0.2.0";
+        /// No Machine needs it: it can be deleted, and so can the Secret that it names.
+        NeededByNobody: Fine, "", since "0.2.0";
+        /// A Machine waits, because with it more would be taken than `spec.limits` allows. What is there stays.
+        /// Cause: A node pool was scaled, or the machines of another location are made here while that is out.
+        LimitReached: Person, "Raise `spec.limits` of the ProviderConfig, or lower `spec.replicas` of the node pools that name it.", since "0.2.0";
+        /// A Machine waits, because `spec.limits.hourly` is set and nobody knows what a size costs.
+        /// Cause: The cloud tells no price of that size in that place; else it was not asked for prices yet.
+        PriceUnknown: Person, "Put the price of that size into `spec.prices` of the ProviderConfig.", since "0.2.0";
     }
     "Of a Host" {
         /// The machine has not been looked at yet.
@@ -454,7 +464,7 @@ with_backups! {
         HostAbandoned: Person, "Clean the machine before anybody uses it: `kubeadm reset`, and remove `/var/lib/covey`.", since "0.2.0";
     }
     "Of a TenantQuota" {
-        /// No more is taken than the quota allows.
+        /// No more is taken than the quota, or `spec.limits` of the ProviderConfig, allows.
         WithinLimits: Fine, "";
         /// More is taken than the quota allows; nothing is stopped, and nothing grows.
         /// Cause: The quota was lowered below what runs, or was made after it.

@@ -11,6 +11,7 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 
 use super::config::{LeaseConfig, Notes};
+use super::gap::{self, Gap};
 use super::plan::Record;
 
 /// Longer than a healthy API server needs, short enough for two tries before the deadline.
@@ -54,6 +55,8 @@ pub(super) struct LeaseClient {
     acquired: Option<MicroTime>,
     /// What is said in the Lease besides.
     pub(super) notes: Notes,
+    /// A time in which nobody is known to have led.
+    pub(super) gap: Option<Gap>,
 }
 
 impl LeaseClient {
@@ -72,6 +75,7 @@ impl LeaseClient {
             duration: timing.duration,
             acquired: None,
             notes: Notes::default(),
+            gap: None,
         }
     }
 
@@ -121,13 +125,17 @@ impl LeaseClient {
     }
 
     fn lease(&self, resource_version: Option<String>, transitions: i32) -> Lease {
+        let mut annotations = self.notes.annotations.clone();
+        if let Some(gap) = self.gap {
+            annotations.insert(gap::ANNOTATION.to_owned(), gap.written());
+        }
         Lease {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
                 namespace: Some(self.namespace.clone()),
                 resource_version,
                 labels: Some(self.notes.labels.clone()).filter(|labels| !labels.is_empty()),
-                annotations: Some(self.notes.annotations.clone()).filter(|all| !all.is_empty()),
+                annotations: Some(annotations).filter(|all| !all.is_empty()),
                 ..ObjectMeta::default()
             },
             spec: Some(LeaseSpec {
@@ -156,6 +164,10 @@ async fn within<T>(
 }
 
 fn record(lease: Lease) -> Record {
+    let annotations = lease.metadata.annotations.as_ref();
+    let gap = annotations
+        .and_then(|all| all.get(gap::ANNOTATION))
+        .and_then(|text| Gap::parse(text));
     let spec = lease.spec.unwrap_or_default();
     let seconds = spec
         .lease_duration_seconds
@@ -165,6 +177,8 @@ fn record(lease: Lease) -> Record {
         duration: seconds.map(Duration::from_secs),
         resource_version: lease.metadata.resource_version.unwrap_or_default(),
         transitions: spec.lease_transitions.unwrap_or(0),
+        renewed: spec.renew_time.map(|MicroTime(renewed)| renewed),
+        gap,
     }
 }
 

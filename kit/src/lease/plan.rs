@@ -3,11 +3,15 @@
 //! Invariant: two electors with the same duration never both believe to lead. The holder stops
 //! believing `renew_deadline` after it *sent* its last successful write; another takes over no
 //! earlier than `duration` after it *saw* the record for the first time, which is later than that.
-//! Only local monotonic time is compared; the times inside the record are for people.
+//! Only local monotonic time is compared; the times inside the record are for people, and for [`Gap`], by which
+//! nobody leads.
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
+
+use super::gap::Gap;
 
 /// The three spans of an election, as in client-go's leaderelection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +46,10 @@ pub struct Record {
     pub resource_version: String,
     /// How often the holder changed.
     pub transitions: i32,
+    /// When it was renewed last, by the holder's clock; `None` when it does not say.
+    pub renewed: Option<Timestamp>,
+    /// What it says of a time in which nobody is known to have led.
+    pub gap: Option<Gap>,
 }
 
 /// The next step.
@@ -181,6 +189,11 @@ impl Elector {
     /// Until when we lead, unless renewed. In the past, or `None`: we do not lead.
     pub const fn leads_until(&self) -> Option<Instant> {
         self.leads_until
+    }
+
+    /// The Lease, as last seen.
+    pub fn seen(&self) -> Option<&Record> {
+        self.seen.as_ref().map(|(record, _)| record)
     }
 
     /// Who holds the Lease, as last seen.

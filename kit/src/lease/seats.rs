@@ -25,12 +25,13 @@ impl Candidate {
     ) -> (Election, watch::Receiver<Option<String>>) {
         let (release, released) = oneshot::channel();
         let (held, seat) = watch::channel(None);
-        let until = Arc::new(self.until);
+        let (until, gap) = (Arc::new(self.until), Arc::new(self.gap));
         let seats = seats.into_iter().map(|config| Campaign {
             elector: Elector::new(config.identity.clone(), config.timing),
             lease: LeaseClient::new(client.clone(), &config),
             config,
             until: Arc::clone(&until),
+            gap: Arc::clone(&gap),
             forfeits: true,
         });
         let seats = Seats {

@@ -310,7 +310,7 @@ async fn who_let_a_seat_lapse_never_holds_it_again() {
     leadership.acquired().await;
     assert_eq!(seat.borrow().as_deref(), Some("operator"));
     let said = |server: &Server| server.lock().lease.clone().unwrap()["metadata"].clone();
-    assert!(said(&server)["annotations"].is_null());
+    assert!(said(&server)["annotations"]["a"].is_null());
     let annotations = [("a".to_owned(), "b".to_owned())].into();
     notes.send_modify(|notes| notes.annotations = annotations);
     pass(1).await;
@@ -324,4 +324,45 @@ async fn who_let_a_seat_lapse_never_holds_it_again() {
         !leadership.is_leader(),
         "others may do by now what it did, and nothing in the Lease says so"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leads_by_a_lease_of_long_ago_says_so_and_the_next_one_knows_it() {
+    let server = Server::default();
+    server.lock().lease = Some(json!({
+        "metadata": { "name": "operator", "resourceVersion": "900" },
+        "spec": { "holderIdentity": "", "renewTime": "2024-01-01T00:00:00.000000Z" },
+    }));
+    let (leadership, election) = server.start("a");
+    assert_eq!(leadership.gap(), None);
+    leadership.acquired().await;
+    let gap = leadership.gap().unwrap();
+    assert_eq!(gap.from, "2024-01-01T00:00:00Z".parse().ok());
+    election.release().await;
+    let (next, _election) = server.start("b");
+    next.acquired().await;
+    assert_eq!(next.gap(), Some(gap));
+    pass(5).await;
+    assert_eq!(next.gap(), Some(gap), "renewals change nothing of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn leader_whose_lease_goes_back_to_an_older_state_says_so() {
+    let server = Server::default();
+    let (leadership, _election) = server.start("a");
+    leadership.acquired().await;
+    let first = leadership.gap().unwrap();
+    assert_eq!(first.from, None, "there was none");
+    pass(3).await;
+    {
+        // Without what was said in it, and with a version that is not ours.
+        let mut inner = server.lock();
+        let lease = inner.lease.as_mut().unwrap();
+        lease["metadata"] = json!({ "name": "operator", "resourceVersion": "old" });
+        lease["spec"]["renewTime"] = json!("2024-01-01T00:00:00.000000Z");
+    }
+    pass(5).await;
+    assert!(leadership.is_leader());
+    let gap = leadership.gap().unwrap();
+    assert!(gap.to > first.to, "{gap:?}");
 }

@@ -9,6 +9,7 @@
 //! | [`checked`] | what a check of it found out |
 //! | [`offering`] | what can be had, and what it takes |
 //! | [`description`] | what is there of a machine |
+//! | [`doubt`] | what may be somebody's although nobody is known to have it |
 //! | [`fault`] | what went wrong, by kind |
 //! | [`refused`] | what a cloud said to that |
 //!
@@ -21,15 +22,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use api::Machine;
 use api::machine::MachineRequest;
 use api::machine_addresses::PublishedAddresses;
-use api::node_pool::{self, ProviderKind};
+use api::node_pool::{self, NodeTemplate, ProviderKind};
+use api::{Machine, NodePoolSpec};
 
 pub mod absence;
 pub mod capabilities;
 pub mod checked;
 pub mod description;
+pub mod doubt;
 mod error;
 pub mod fault;
 pub mod offering;
@@ -40,6 +42,7 @@ pub use absence::Proof;
 pub use capabilities::Capabilities;
 pub use checked::Checked;
 pub use description::{Description, Evacuation, Listed, State, Topology};
+pub use doubt::{Doubt, Standing};
 pub use error::Error;
 pub use fault::FaultKind;
 pub use offering::{Needs, Offering};
@@ -80,6 +83,19 @@ pub trait Provider: Send + Sync {
         namespace: &str,
         provider: &node_pool::Provider,
     ) -> Result<Vec<Offering>, Error>;
+
+    /// The node that a machine of a pool becomes in one of its places, for growing from none; pure, and none of it asked
+    /// for at a provider. Rather a little too small: a pod that fits it and not the real one would make a pool grow in
+    /// vain. None where that is not known, or not known now. Default: none, which is also right where it follows from the
+    /// pool alone (`provider_kubevirt::template`).
+    fn template(
+        &self,
+        _namespace: &str,
+        _pool: &NodePoolSpec,
+        _provider: &node_pool::Provider,
+    ) -> Option<NodeTemplate> {
+        None
+    }
 
     /// What it would be asked for today: everything that is looked up (the image of a version, the name of a size)
     /// looked up, in the Machine's own namespace where what it names is there. Pure. It is stored in the Machine's status before the first creation, and only what is stored is

@@ -249,6 +249,8 @@ impl World {
             duration: Some(Timing::default().duration),
             resource_version: stored.version.to_string(),
             transitions: 0,
+            renewed: None,
+            gap: None,
         }
     }
 

@@ -164,3 +164,42 @@ fn tenant_cluster_that_is_gone_wakes_the_hosts_of_its_namespace_and_one_that_cha
     assert_eq!(woken("team-b", false), None);
     assert_eq!(woken("team-a", true), None);
 }
+
+#[test]
+fn provider_config_is_woken_by_its_first_machine_and_its_last_and_while_it_goes_by_each() {
+    let of_cloud = |name: &str| -> Machine {
+        let mut machine = machine("team-a", name, None);
+        machine.spec.provider =
+            serde_json::from_value(json!({ "hetzner": { "configName": "h", "types": ["cx22"] } }))
+                .unwrap();
+        machine
+    };
+    let config = |in_use: &str, going: bool| -> ProviderConfig {
+        serde_json::from_value(json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "ProviderConfig",
+            "metadata": { "name": "h", "namespace": "team-a",
+                "deletionTimestamp": going.then_some("2026-11-21T12:00:00Z") },
+            "spec": { "hetzner": { "tokenSecretName": "t", "location": "fsn1", "sshKeys": ["covey"] } },
+            "status": { "conditions": [{ "type": "InUse", "status": in_use, "reason": "x",
+                "message": "", "lastTransitionTime": "2026-11-21T12:00:00Z" }] },
+        }))
+        .unwrap()
+    };
+    let woken = |config: ProviderConfig, others: &[&str], there: bool| {
+        let (stores, mut writers) = Stores::new();
+        let applied = watcher::Event::Apply(config);
+        writers.configs.apply_watcher_event(&applied);
+        for other in others {
+            let applied = watcher::Event::Apply(of_cloud(other));
+            writers.machines.apply_watcher_event(&applied);
+        }
+        let (triggers, mut triggered) = Triggers::new();
+        triggers.on_machine(&stores, &of_cloud("a"), there);
+        triggered.configs.try_recv().is_ok()
+    };
+    assert!(woken(config("False", false), &["a"], true));
+    assert!(!woken(config("True", false), &["a"], true));
+    assert!(!woken(config("True", false), &["b"], false));
+    assert!(woken(config("True", false), &[], false));
+    assert!(woken(config("True", true), &["b"], false));
+}

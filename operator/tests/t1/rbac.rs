@@ -46,7 +46,7 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 26] = [
+const UNSEEN: [(Where, &str, &str, &str); 27] = [
     (
         Where::Cluster,
         "patch",
@@ -176,6 +176,12 @@ const UNSEEN: [(Where, &str, &str, &str); 26] = [
         "patch",
         "covey.dev/providerconfigs/status",
         "written where a cloud was asked: hetzner.rs",
+    ),
+    (
+        Where::Cluster,
+        "patch",
+        "covey.dev/providerconfigs",
+        "its finalizer, written where a Machine needs it: hetzner.rs",
     ),
     (
         Where::Cluster,

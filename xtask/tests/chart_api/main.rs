@@ -136,7 +136,7 @@ async fn policies_confine_the_operator_and_nobody_else() {
         return;
     };
     let admin = installed.admin();
-    for name in ["users-a", "users-b", "covey-docs"] {
+    for name in ["users-a", "users-b", "users-c", "users-d", "covey-docs"] {
         installed.create(namespace(name, &[])).await;
     }
     for name in ["covey-a-1111111111", "covey-b-1111111111"] {
@@ -155,6 +155,10 @@ async fn policies_confine_the_operator_and_nobody_else() {
     };
     installed
         .create(unlabelled("covey-operator", "users-b"))
+        .await;
+    installed.create(policies::needed("users-c")).await;
+    installed
+        .create(binding("covey-operator", "users-d", USER))
         .await;
     installed.create(unlabelled("admins", "users-a")).await;
     installed

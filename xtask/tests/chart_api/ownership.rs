@@ -75,6 +75,16 @@ fn kinds() -> Vec<(Value, Option<&'static str>, Value)> {
             Some("covey.dev/host"),
             json!({ "phase": "Available" }),
         ),
+        (
+            object(
+                "ProviderConfig",
+                json!({ "hetzner": {
+                    "tokenSecretName": "hetzner", "location": "fsn1", "sshKeys": ["covey"],
+                } }),
+            ),
+            Some("covey.dev/provider-config"),
+            json!({ "observedGeneration": 7 }),
+        ),
         (quota, None, json!({ "observedGeneration": 7 })),
         (target, None, json!({ "observedGeneration": 7 })),
         (policy, None, json!({ "observedGeneration": 7 })),

@@ -317,6 +317,15 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
             ),
             Some("rename it, or the TenantCluster"),
         ),
+        // No TenantCluster there any more, and one that machines needed while there was one:
+        ("apply", needed("users-c"), None),
+        (
+            "apply",
+            binding("covey-operator", "users-d", USER),
+            Some("no params found"),
+        ),
+        ("apply", needed("users-d"), Some("no params found")),
+        ("create", needed("default"), Some("no params found")),
         // No TenantCluster there:
         (
             "create",
@@ -422,6 +431,27 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
             Some("called <name>-kubeconfig"),
         ),
         ("create", token, Some("tokens of service accounts")),
+        (
+            "apply",
+            kept(
+                secret("theirs", "users-a", false),
+                "covey.dev/provider-config",
+            ),
+            None,
+        ),
+        (
+            "apply",
+            kept(secret("theirs", "users-a", false), "covey.dev/other"),
+            Some("called <name>-kubeconfig"),
+        ),
+        (
+            "apply",
+            with_more(kept(
+                secret("theirs", "users-a", false),
+                "covey.dev/provider-config",
+            )),
+            Some("called <name>-kubeconfig"),
+        ),
         // Volumes
         ("apply", kept_volume("of-etcd", &json!({})), None),
         (
@@ -453,6 +483,29 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
             Some("only volumes of members of etcd"),
         ),
     ]
+}
+
+/// What the operator applies of something that it keeps from going, and nothing more.
+fn kept(mut object: Value, finalizer: &str) -> Value {
+    let metadata = &object["metadata"];
+    let metadata = json!({
+        "name": metadata["name"], "namespace": metadata["namespace"], "finalizers": [finalizer],
+    });
+    let (api_version, kind) = (object["apiVersion"].take(), object["kind"].take());
+    json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata })
+}
+
+/// With data, as nobody but its owner may write them.
+fn with_more(mut object: Value) -> Value {
+    object["data"] = json!({ "more": "bW9yZQ==" });
+    object
+}
+
+/// The operator's binding as machines of clouds need it.
+pub(crate) fn needed(namespace: &str) -> Value {
+    let mut object = binding("covey-operator", namespace, USER);
+    object["metadata"]["labels"]["covey.dev/needed-by-machines"] = json!("true");
+    object
 }
 
 /// A PersistentVolume that is bound to a claim.

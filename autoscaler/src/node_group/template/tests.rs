@@ -244,6 +244,37 @@ fn of_several_locations_it_offers_what_a_node_of_each_does() {
     assert_eq!(unused, alone);
 }
 
+/// What there is to be had at a cloud nobody but the operator knows.
+#[test]
+fn pool_of_a_cloud_is_taken_for_what_the_operator_tells_of_it() {
+    let cloud = json!({ "configName": "hetzner", "types": ["cax11"] });
+    let spec = json!({ "provider": { "kubevirt": null, "hetzner": cloud } });
+    assert_eq!(template(spec.clone(), []), None, "nothing is told yet");
+    let told = |size: &str| {
+        let mut pool = changed(&pool("workers", 0, 0, 5), json!({ "spec": spec }));
+        let at = json!([{ "name": "default", "template": {
+            "cpu": 2, "memory": "3788Mi", "ephemeralStorage": "35000000000", "architecture": "arm64",
+            "instanceType": size, "labels": { LABEL_ZONE: "fsn1" },
+        } }]);
+        pool.status.as_mut().unwrap().locations = serde_json::from_value(at).unwrap();
+        cache([pool_event(&pool)]).read(|state| {
+            let group = find(state, "workers.x").unwrap();
+            (group.told().id, node(group, state).unwrap())
+        })
+    };
+    let (id, of_size) = told("cax11");
+    let labels = labels_of(&of_size);
+    for (key, value) in [
+        (LABEL_ZONE, "fsn1"),
+        (LABEL_INSTANCE_TYPE, "cax11"),
+        ("kubernetes.io/arch", "arm64"),
+    ] {
+        assert_eq!(labels.get(key).map(String::as_str), Some(value), "{key}");
+    }
+    assert_eq!(told("cax11").0, id);
+    assert_ne!(told("cx22").0, id, "other processors, of the same amounts");
+}
+
 /// An upgrade of the operator takes no group away, nor gives it another name.
 #[test]
 fn pool_that_was_not_told_of_yet_is_the_group_that_it_will_be() {

@@ -8,6 +8,8 @@ fn record(holder: &str, version: u32) -> Record {
         duration: Some(Duration::from_secs(15)),
         resource_version: version.to_string(),
         transitions: 3,
+        renewed: None,
+        gap: None,
     }
 }
 

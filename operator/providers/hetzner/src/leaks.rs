@@ -2,11 +2,13 @@
 //!
 //! Invariant: only what bears this installation's UID, of lists that miss nothing, whose Machine is not there, is old,
 //! and was seen so twice; where that is much at once nothing is deleted, because rather the Machines are missing (a
-//! management cluster that was restored half). Volumes are told and never deleted: there may be data on them.
+//! management cluster that was restored half), and nothing that was made in a time of doubt ([`providers::doubt`]), unless a
+//! person has confirmed it. Volumes are told and never deleted: there may be data on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use providers::doubt::{self, Doubt, Standing};
 
 use crate::identity::MACHINE_UID;
 use crate::schema::{Labels, PrimaryIp, Server, Volume};
@@ -55,6 +57,10 @@ pub struct Leak {
     pub machine_uid: Option<String>,
     /// Since when it is known.
     pub since: Timestamp,
+    /// When it was made, by Hetzner's clock.
+    pub made: Timestamp,
+    /// Whether it may be somebody's all the same.
+    pub standing: Standing,
 }
 
 /// What was found before, and since when.
@@ -67,15 +73,17 @@ pub struct Outcome {
     pub leaks: Vec<Leak>,
     /// What to delete.
     pub delete: Vec<(Kind, u64)>,
-    /// So much that nothing is deleted before somebody has looked.
+    /// So much that nothing is deleted but what a person has confirmed.
     pub held: bool,
 }
 
-/// What nobody has. `machines`: UIDs of all Machines, read after everything was listed, so that none is newer.
+/// What nobody has. `machines`: UIDs of all Machines, read after everything was listed, so that none is newer; `doubts`: of
+/// which times it is not known who made what.
 #[must_use]
 pub fn leaks(
     found: &Found,
     machines: &BTreeSet<String>,
+    doubts: &[Doubt],
     suspects: &mut Suspects,
     now: Timestamp,
 ) -> Outcome {
@@ -96,9 +104,14 @@ pub fn leaks(
     let mut outcome = Outcome::default();
     let mut known = Suspects::new();
     for (kind, id, name, labels, created, deletable) in all {
-        if is_owned(labels, machines) || !is_old(created.as_deref(), now) {
+        let Some(made) = time_of(created.as_deref()).filter(|made| is_old(*made, now)) else {
+            continue;
+        };
+        if is_owned(labels, machines) {
             continue;
         }
+        let standing = doubt::standing(doubts, made);
+        let deletable = deletable && standing != Standing::Doubted;
         let since = *suspects.get(&(kind, id)).unwrap_or(&now);
         known.insert((kind, id), since);
         if now.duration_since(since) >= APART && deletable {
@@ -110,17 +123,22 @@ pub fn leaks(
             name: name.clone(),
             machine_uid: labels.get(MACHINE_UID).cloned(),
             since,
+            made,
+            standing,
         });
     }
     *suspects = known;
     let many = outcome
         .leaks
         .iter()
-        .filter(|leak| leak.kind != Kind::Volume);
+        .filter(|leak| leak.kind != Kind::Volume && leak.standing != Standing::Confirmed);
     let many = many.count();
     if many > MOST || (many > 1 && many * PART > total) {
         outcome.held = true;
-        outcome.delete.clear();
+        let confirmed = outcome.leaks.iter();
+        let confirmed = confirmed.filter(|leak| leak.standing == Standing::Confirmed);
+        let confirmed: BTreeSet<_> = confirmed.map(|leak| (leak.kind, leak.id)).collect();
+        outcome.delete.retain(|each| confirmed.contains(each));
     }
     outcome
 }
@@ -132,9 +150,12 @@ fn is_owned(labels: &Labels, machines: &BTreeSet<String>) -> bool {
         .is_none_or(|uid| machines.contains(uid))
 }
 
-fn is_old(created: Option<&str>, now: Timestamp) -> bool {
-    let created = created.and_then(|text| text.parse::<Timestamp>().ok());
-    created.is_some_and(|created| now.duration_since(created) >= AGE)
+fn time_of(created: Option<&str>) -> Option<Timestamp> {
+    created.and_then(|text| text.parse().ok())
+}
+
+fn is_old(made: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(made) >= AGE
 }
 
 #[cfg(test)]
@@ -176,13 +197,13 @@ mod tests {
     fn orphan_goes_when_it_is_old_and_was_seen_twice() {
         let (found, machines) = (many(20), machines(1..20));
         let mut suspects = Suspects::new();
-        let young = leaks(&found, &machines, &mut suspects, at(599));
+        let young = leaks(&found, &machines, &[], &mut suspects, at(599));
         assert_eq!(young, Outcome::default());
-        let first = leaks(&found, &machines, &mut suspects, at(600));
+        let first = leaks(&found, &machines, &[], &mut suspects, at(600));
         assert_eq!((first.leaks.len(), first.delete.len()), (1, 0));
-        let soon = leaks(&found, &machines, &mut suspects, at(700));
+        let soon = leaks(&found, &machines, &[], &mut suspects, at(700));
         assert!(soon.delete.is_empty());
-        let then = leaks(&found, &machines, &mut suspects, at(720));
+        let then = leaks(&found, &machines, &[], &mut suspects, at(720));
         assert_eq!(then.delete, [(Kind::Server, 0)]);
     }
 
@@ -190,9 +211,9 @@ mod tests {
     fn orphan_whose_machine_comes_back_begins_anew() {
         let found = many(20);
         let mut suspects = Suspects::new();
-        let _ = leaks(&found, &machines(1..20), &mut suspects, at(600));
-        let _ = leaks(&found, &machines(0..20), &mut suspects, at(660));
-        let outcome = leaks(&found, &machines(1..20), &mut suspects, at(720));
+        let _ = leaks(&found, &machines(1..20), &[], &mut suspects, at(600));
+        let _ = leaks(&found, &machines(0..20), &[], &mut suspects, at(660));
+        let outcome = leaks(&found, &machines(1..20), &[], &mut suspects, at(720));
         assert!(outcome.delete.is_empty());
     }
 
@@ -200,14 +221,14 @@ mod tests {
     fn many_at_once_are_held() {
         let mut suspects = Suspects::new();
         let found = many(20);
-        let _ = leaks(&found, &BTreeSet::new(), &mut suspects, at(600));
-        let outcome = leaks(&found, &BTreeSet::new(), &mut suspects, at(720));
+        let _ = leaks(&found, &BTreeSet::new(), &[], &mut suspects, at(600));
+        let outcome = leaks(&found, &BTreeSet::new(), &[], &mut suspects, at(720));
         assert!(outcome.held && outcome.delete.is_empty());
         assert_eq!(outcome.leaks.len(), 20);
         let few = many(4);
         let mut suspects = Suspects::new();
-        let _ = leaks(&few, &machines(0..2), &mut suspects, at(600));
-        let outcome = leaks(&few, &machines(0..2), &mut suspects, at(720));
+        let _ = leaks(&few, &machines(0..2), &[], &mut suspects, at(600));
+        let outcome = leaks(&few, &machines(0..2), &[], &mut suspects, at(720));
         assert!(outcome.held, "half of all");
     }
 
@@ -237,10 +258,62 @@ mod tests {
         });
         let mut suspects = Suspects::new();
         let machines = machines(2..40);
-        let _ = leaks(&found, &machines, &mut suspects, at(600));
-        let outcome = leaks(&found, &machines, &mut suspects, at(720));
+        let _ = leaks(&found, &machines, &[], &mut suspects, at(600));
+        let outcome = leaks(&found, &machines, &[], &mut suspects, at(720));
         assert_eq!(outcome.delete, [(Kind::Address, 101)]);
         assert_eq!(outcome.leaks.len(), 4);
         assert!(!outcome.held);
+    }
+
+    fn doubt(from: Option<i64>, to: i64, is_confirmed: bool) -> Doubt {
+        Doubt {
+            from: from.map(at),
+            to: at(to),
+            is_confirmed,
+        }
+    }
+
+    /// Twice, far enough apart.
+    fn looked(found: &Found, machines: &BTreeSet<String>, doubts: &[Doubt]) -> Outcome {
+        let mut suspects = Suspects::new();
+        let _ = leaks(found, machines, doubts, &mut suspects, at(50_000));
+        leaks(found, machines, doubts, &mut suspects, at(50_120))
+    }
+
+    #[test]
+    fn what_was_made_after_the_state_that_was_brought_back_is_told_and_stays_until_it_is_confirmed()
+    {
+        // One that was left behind before, two of Machines that nobody remembers, one of a Machine since.
+        let mut found = many(30);
+        for (id, created) in [(0, 1_000), (1, 11_000), (2, 19_000), (3, 30_000)] {
+            found.servers[id].created = Some(at(created).to_string());
+        }
+        let known = machines(4..30);
+        let outcome = looked(&found, &known, &[doubt(Some(10_000), 20_000, false)]);
+        assert_eq!(outcome.leaks.len(), 4);
+        assert_eq!(outcome.delete, [(Kind::Server, 0), (Kind::Server, 3)]);
+        let doubted = |outcome: &Outcome| {
+            let all = outcome.leaks.iter();
+            all.filter(|leak| leak.standing == Standing::Doubted)
+                .count()
+        };
+        assert_eq!(doubted(&outcome), 2);
+        let outcome = looked(&found, &known, &[doubt(Some(10_000), 20_000, true)]);
+        assert_eq!((outcome.delete.len(), doubted(&outcome)), (4, 0));
+    }
+
+    #[test]
+    fn many_that_a_person_confirmed_go_and_many_others_are_held_all_the_same() {
+        let confirmed = [doubt(None, 1_000, true)];
+        let mut found = many(20);
+        let outcome = looked(&found, &BTreeSet::new(), &confirmed);
+        assert!(!outcome.held);
+        assert_eq!(outcome.delete.len(), 20);
+        for server in &mut found.servers[0..8] {
+            server.created = Some(at(10_000).to_string());
+        }
+        let outcome = looked(&found, &BTreeSet::new(), &confirmed);
+        assert!(outcome.held);
+        assert_eq!(outcome.delete.len(), 12);
     }
 }

@@ -8,6 +8,7 @@
 //! | [`plan`] | the next call of a creation and of a deletion; pure |
 //! | [`describe`] | what a server says of a machine; pure |
 //! | [`offerings`] | what there is to be had, and for how much; pure |
+//! | [`template`] | the node that a server becomes; pure |
 //! | [`leaks`] | what nobody has any more; pure |
 //! | [`looks`] | what was seen, and what was looked for and not found; pure |
 //! | [`budget`] | how often the API may be asked; pure |
@@ -48,4 +49,5 @@ pub mod schema;
 pub mod settings;
 pub mod subject;
 pub mod sweep;
+pub mod template;
 pub mod token;

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 
 use api::machine::MachineRequest;
 use api::machine_addresses::PublishedAddresses;
-use api::node_pool::{Hetzner as WantedServers, Provider as Wanted};
-use api::{Machine, ProviderConfig, names};
+use api::node_pool::{Hetzner as WantedServers, NodeTemplate, Provider as Wanted};
+use api::{Machine, NodePoolSpec, ProviderConfig, names};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt as _};
 use providers::{
-    Answer, Capabilities, Checked, Error, FaultKind, Inventory, Offering, Presence, Proof,
+    Answer, Capabilities, Checked, Doubt, Error, FaultKind, Inventory, Offering, Presence, Proof,
     Provider, Refused, Scope,
 };
 
@@ -27,6 +27,7 @@ use crate::projects::{Find, Open, Projects};
 use crate::refusal::Asked as Call;
 use crate::settings::Wanted as WantedServer;
 use crate::subject::{self, tenant_namespace};
+use crate::template;
 
 /// Key of a Machine's Secret with its user data (`tenant_cp::node::user_data::USER_DATA`).
 const USER_DATA: &str = "userdata";
@@ -76,21 +77,43 @@ impl Hetzner {
     }
 
     /// Finds what nobody has any more in the project of a ProviderConfig, and deletes it. `machines` reads the UIDs of
-    /// all Machines of the management cluster; it is asked once all of the project was listed.
+    /// all Machines of the management cluster; it is asked once all of the project was listed. What was made in a time of
+    /// `doubts` stays.
     ///
     /// # Errors
     /// When nobody knows all that there is, or a deletion was not taken.
     pub async fn sweep(
         &self,
         config: &ProviderConfig,
+        doubts: &[Doubt],
         machines: impl Future<Output = Result<BTreeSet<String>, Error>>,
     ) -> Result<Outcome, Error> {
         let open = self.projects.open(config, false).await?;
         let found = open.cloud.found().await;
         let found = self.projects.heard(&open, found)?;
         let machines = machines.await?;
-        let swept = open.cloud.sweep(&found, &machines).await;
+        let swept = open.cloud.sweep(&found, &machines, doubts).await;
         self.projects.heard(&open, swept)
+    }
+
+    /// Prices of an hour by size, in the currency of the account, as far as they were read: of a size that is not told
+    /// nobody knows it.
+    #[must_use]
+    pub fn prices(
+        &self,
+        namespace: &str,
+        name: &str,
+        sizes: &BTreeSet<String>,
+    ) -> BTreeMap<String, f64> {
+        let Some(cloud) = self.projects.kept(namespace, name) else {
+            return BTreeMap::new();
+        };
+        // One by one: that of the others is known where one is none.
+        let price = |size: &String| {
+            let known = cloud.known_sizes(std::slice::from_ref(size)).ok()??;
+            Some((size.clone(), known.first()?.offering.price?))
+        };
+        sizes.iter().filter_map(price).collect()
     }
 
     /// Lets go of the client, and the token, of a ProviderConfig that is gone.
@@ -204,6 +227,19 @@ impl Provider for Hetzner {
         let sizes = cloud.known_sizes(&wanted.types)?.unwrap_or_default();
         let left = sizes.into_iter().filter(|size| !size.exhausted);
         Ok(left.map(|size| size.offering).collect())
+    }
+
+    /// Of all sizes that are named, also those of which nothing is left: it does not change with each that is taken.
+    fn template(
+        &self,
+        namespace: &str,
+        pool: &NodePoolSpec,
+        provider: &Wanted,
+    ) -> Option<NodeTemplate> {
+        let wanted = self.wanted(provider).ok()?;
+        let cloud = self.projects.kept(namespace, &wanted.config_name)?;
+        let sizes = cloud.known_sizes(&wanted.types).ok()??;
+        template::node(pool, &sizes, &cloud.project.location)
     }
 
     fn request(&self, machine: &Machine) -> Result<MachineRequest, Error> {

@@ -29,6 +29,10 @@ pub const OTHER_PROJECT: &str = "other_project";
 pub const NO_CREDENTIALS: &str = "no_credentials";
 /// Code of ours: nobody has checked the ProviderConfig yet, so its account is not known.
 pub const NOT_CHECKED: &str = "not_checked";
+/// Code of ours: the ProviderConfig is not kept for Machines yet.
+pub const NOT_KEPT: &str = "not_kept";
+/// Code of ours: the ProviderConfig is being deleted.
+pub const CONFIG_GOES: &str = "provider_config_is_deleted";
 /// Code of ours: there is no image for the version.
 pub const NO_IMAGE: &str = "no_image";
 /// Code of ours: what the settings name is not there.

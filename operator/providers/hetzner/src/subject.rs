@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use api::condition::is_true;
 use api::machine::MachineRequest;
 use api::node_pool::Hetzner;
 use api::provider_config::HetznerProject;
@@ -13,7 +14,9 @@ use kube::ResourceExt as _;
 use providers::{FaultKind, Refused};
 
 use crate::identity::Owner;
-use crate::refusal::{Asked as Call, NO_CREDENTIALS, NO_IMAGE, NOT_CHECKED, OTHER_PROJECT};
+use crate::refusal::{
+    Asked as Call, CONFIG_GOES, NO_CREDENTIALS, NO_IMAGE, NOT_CHECKED, NOT_KEPT, OTHER_PROJECT,
+};
 use crate::settings::{Asked, Project, Subject};
 
 /// What the ID of a server begins with as that of a node.
@@ -99,7 +102,7 @@ pub fn subject(machine: &Machine, installation: &str) -> Subject {
 /// What is asked for of a Machine. `exhausted`: sizes of which nothing was left lately.
 ///
 /// # Errors
-/// When the ProviderConfig was not checked yet, or there is no image.
+/// When the ProviderConfig was not checked yet, is not kept for Machines yet or goes, or there is no image.
 pub fn request(
     machine: &Machine,
     wanted: &Hetzner,
@@ -115,6 +118,24 @@ pub fn request(
         // It goes away by itself where it was made a moment ago.
         ..call().refused(FaultKind::NotFound, NOT_CHECKED, "it is not Ready yet")
     })?;
+    if config.metadata.deletion_timestamp.is_some() {
+        return Err(Refused {
+            mend: Some(format!(
+                "name another ProviderConfig below spec.provider.hetzner.configName of the node pool; {name} stays \
+                 until its last Machine is gone"
+            )),
+            ..call().refused(FaultKind::Auth, CONFIG_GOES, "it is being deleted")
+        });
+    }
+    let conditions = config.status.as_ref().map(|s| s.conditions.as_slice());
+    if !is_true(conditions.unwrap_or_default(), ConditionType::InUse) {
+        // What a server is deleted with is kept before there is one.
+        return Err(call().refused(
+            FaultKind::NotFound,
+            NOT_KEPT,
+            "it is not kept for machines yet",
+        ));
+    }
     let images = config.spec.hetzner.as_ref().map(|project| &project.images);
     let version = &machine.spec.version;
     let minor = minor(version);
@@ -213,7 +234,10 @@ mod tests {
             "spec": { "hetzner": {
                 "tokenSecretName": "t", "location": "fsn1", "sshKeys": ["covey"], "images": images,
             } },
-            "status": { "account": account },
+            "status": { "account": account, "conditions": [{
+                "type": "InUse", "status": "True", "reason": "NeededByMachines", "message": "",
+                "lastTransitionTime": "2026-07-01T12:00:00Z",
+            }] },
         }))
         .unwrap()
     }
@@ -253,6 +277,24 @@ mod tests {
         let config = config(&json!({ "1.36": "1" }), None);
         let told = request(&machine(&json!({})), &of_pool, &config, &BTreeSet::new());
         assert_eq!(told.unwrap_err().kind, FaultKind::NotFound);
+    }
+
+    #[test]
+    fn nothing_is_asked_for_by_a_config_that_is_not_kept_or_goes() {
+        let of_pool: Hetzner = serde_json::from_value(wanted()).unwrap();
+        let kind = |config: &ProviderConfig| {
+            let asked = request(&machine(&json!({})), &of_pool, config, &BTreeSet::new());
+            asked.map(drop).map_err(|refused| refused.kind)
+        };
+        let kept = config(&json!({ "1.36": "1" }), Some("a"));
+        assert_eq!(kind(&kept), Ok(()));
+        let mut going = kept.clone();
+        going.metadata.deletion_timestamp =
+            Some(serde_json::from_value(json!("2026-07-01T12:00:00Z")).unwrap());
+        assert_eq!(kind(&going), Err(FaultKind::Auth));
+        let mut free = kept;
+        free.status.get_or_insert_default().conditions.clear();
+        assert_eq!(kind(&free), Err(FaultKind::NotFound));
     }
 
     #[test]

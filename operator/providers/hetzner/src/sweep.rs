@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use providers::Refused;
+use providers::{Doubt, Refused};
 
 use crate::cloud::{Cloud, held};
 use crate::identity::{Owner, of_installation};
@@ -26,7 +26,8 @@ impl Cloud {
         })
     }
 
-    /// Deletes what nobody has any more. `machines`: UIDs of all Machines, read after `found`.
+    /// Deletes what nobody has any more. `machines`: UIDs of all Machines, read after `found`; `doubts`: of which times it
+    /// is not known who made what.
     ///
     /// # Errors
     /// Where a deletion was not taken; the others are asked for at the next look.
@@ -34,9 +35,10 @@ impl Cloud {
         &self,
         found: &Found,
         machines: &BTreeSet<String>,
+        doubts: &[Doubt],
     ) -> Result<Outcome, Refused> {
         let now = self.clock.now();
-        let outcome = leaks::leaks(found, machines, &mut held(&self.suspects), now);
+        let outcome = leaks::leaks(found, machines, doubts, &mut held(&self.suspects), now);
         for (kind, id) in &outcome.delete {
             let leak = outcome
                 .leaks

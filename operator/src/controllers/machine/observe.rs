@@ -225,7 +225,15 @@ async fn describe(
 fn request(ctx: &Context, machine: &Machine) -> Result<MachineRequest, Error> {
     let provider = ctx.providers.get(&machine.spec.provider);
     let request = provider.and_then(|provider| provider.request(machine));
-    request.map_err(Error::Provider)
+    let request = request.map_err(Error::Provider)?;
+    let (stores, clouds) = (&ctx.stores, &ctx.clouds);
+    let (admitted, config) = ctx.cloud_limits.admit(stores, clouds, machine, &request);
+    if let Some(config) = config {
+        // Fails only once the controllers have ended.
+        let _ = ctx.triggers.configs.send(config);
+    }
+    admitted.map_err(Error::Provider)?;
+    Ok(request)
 }
 
 /// Absent only where that is proven.

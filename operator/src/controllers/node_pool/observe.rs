@@ -16,6 +16,7 @@ use super::nodes::{self, Nodes};
 use super::observed::{Observed, is_owned};
 use crate::capacity::Answer;
 use crate::context::Context;
+use crate::node_templates;
 
 /// Why an observation failed.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +83,7 @@ pub async fn observe(
     };
     let settings = ctx.reserved_ranges.settings();
     let nodes = running_nodes(ctx, &pool, cluster.as_ref());
+    let templates = node_templates::known(&ctx.providers, &pool);
     Ok(Some(Observed {
         pool,
         cluster: Known::found(cluster),
@@ -92,6 +94,7 @@ pub async fn observe(
         quotas,
         reserved_unknown: settings.network.reserved_unknown.clone(),
         kubevirt: ctx.kubevirt_release.release(),
+        templates,
     }))
 }
 

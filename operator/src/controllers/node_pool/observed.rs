@@ -13,6 +13,7 @@ use tenant_cp::problem::Problem;
 
 use super::nodes::Nodes;
 use crate::capacity::Answer;
+use crate::node_templates::NodeTemplates;
 
 /// Everything that a plan may depend on.
 #[derive(Clone, Debug)]
@@ -36,6 +37,9 @@ pub struct Observed {
     pub reserved_unknown: Option<Problem>,
     /// Whether the KubeVirt that runs its machines has published holes.
     pub kubevirt: Release,
+    /// What a node of each place offers, as far as its provider knows by now; nothing of KubeVirt's, where it follows from
+    /// the pool.
+    pub templates: NodeTemplates,
 }
 
 impl Observed {

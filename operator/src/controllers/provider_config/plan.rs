@@ -5,19 +5,27 @@
 
 use std::time::Duration;
 
+use api::provider_config::Gap;
 use api::{
-    ConditionStatus, ConditionType, ProviderConfig, ProviderConfigStatus, Reason, set_condition,
+    ConditionStatus, ConditionType, ProviderConfig, ProviderConfigStatus, Reason, names,
+    remove_condition, set_condition,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
 use providers::{Checked, Error, FaultKind, Refused};
 
+use super::gaps::{self, Kept};
+use super::keeping::plan::InUse;
+use crate::cloud_limits::plan::Budget;
 use crate::clouds::Swept;
 
 /// How soon one that is Ready is looked at again: what ends meanwhile Machines tell, what leaks costs until then.
 const READY: Duration = Duration::from_mins(10);
 /// How soon one that a person has to mend is: a change of its Secret or its spec wakes it before.
 const REFUSED: Duration = Duration::from_mins(5);
+/// How soon one is that goes, and that Machines hold: the last of them wakes it before.
+pub const GOING: Duration = Duration::from_mins(5);
 /// How soon one of which nobody knows is.
 const UNKNOWN: Duration = Duration::from_secs(30);
 
@@ -28,6 +36,12 @@ pub struct Observed<'a> {
     pub checked: &'a Result<Checked, Error>,
     /// What nobody has any more; none where nobody looked, or it is not known.
     pub swept: Option<&'a Swept>,
+    /// Of which times it is not known what was made in them ([`gaps::known`]).
+    pub gaps: &'a [Gap],
+    /// Who needs it.
+    pub in_use: &'a InUse,
+    /// What is said of its limits; none where it has none.
+    pub budget: Option<&'a Budget>,
 }
 
 /// What is to be done.
@@ -53,12 +67,21 @@ pub fn may_sweep(config: &ProviderConfig, checked: &Checked) -> bool {
 pub fn plan(config: &ProviderConfig, observed: &Observed<'_>, now: Timestamp) -> Plan {
     let mut status = config.status.clone().unwrap_or_default();
     let generation = config.metadata.generation;
+    let had_account = status.account.is_some();
     if let Ok(Checked {
         account: Some(account),
     }) = observed.checked
     {
         status.account.get_or_insert_with(|| account.clone());
     }
+    let is_new = !had_account && status.account.is_some();
+    let kept = gaps::kept(config, observed.gaps, observed.swept, is_new, now);
+    let Kept {
+        gaps,
+        accounted_until,
+    } = kept;
+    status.gaps.clone_from(&gaps);
+    status.accounted_until = accounted_until;
     let (value, reason, message, again) = ready(observed.checked);
     let mut event = None;
     let before = status.conditions.iter().find(|c| {
@@ -74,13 +97,30 @@ pub fn plan(config: &ProviderConfig, observed: &Observed<'_>, now: Timestamp) ->
         _ => message,
     };
     status.observed_generation = generation;
+    if observed.budget.is_none() {
+        remove_condition(&mut status.conditions, ConditionType::Budget);
+    }
     let mut set = |type_, value: ConditionStatus, reason: Reason, message: &str| {
         let list = &mut status.conditions;
         set_condition(list, type_, value, reason, message, generation, Time(now));
     };
     set(ConditionType::Ready, value, reason, &message);
+    let InUse {
+        value,
+        reason,
+        message,
+    } = observed.in_use;
+    set(ConditionType::InUse, *value, *reason, message);
+    if let Some(budget) = observed.budget {
+        let Budget {
+            value,
+            reason,
+            message,
+        } = budget;
+        set(ConditionType::Budget, *value, *reason, message);
+    }
     if let Some(swept) = observed.swept {
-        let (value, reason, message) = leaks(swept);
+        let (value, reason, message) = leaks(config, swept, &gaps);
         set(ConditionType::Leaks, value, reason, &message);
     }
     Plan {
@@ -88,6 +128,23 @@ pub fn plan(config: &ProviderConfig, observed: &Observed<'_>, now: Timestamp) ->
         event,
         again,
     }
+}
+
+/// The status of one that is being deleted: what was said of the cloud stays as it was.
+#[must_use]
+pub fn going(config: &ProviderConfig, in_use: &InUse, now: Timestamp) -> ProviderConfigStatus {
+    let mut status = config.status.clone().unwrap_or_default();
+    let generation = config.metadata.generation;
+    status.observed_generation = generation;
+    let InUse {
+        value,
+        reason,
+        message,
+    } = in_use;
+    let list = &mut status.conditions;
+    let (type_, now) = (ConditionType::InUse, Time(now));
+    set_condition(list, type_, *value, *reason, message, generation, now);
+    status
 }
 
 fn ready(checked: &Result<Checked, Error>) -> (ConditionStatus, Reason, String, Duration) {
@@ -125,7 +182,11 @@ fn ready(checked: &Result<Checked, Error>) -> (ConditionStatus, Reason, String, 
     }
 }
 
-fn leaks(swept: &Swept) -> (ConditionStatus, Reason, String) {
+fn leaks(
+    config: &ProviderConfig,
+    swept: &Swept,
+    gaps: &[Gap],
+) -> (ConditionStatus, Reason, String) {
     if swept.count == 0 {
         let (value, reason) = (ConditionStatus::False, Reason::NothingLeaked);
         return (value, reason, String::new());
@@ -135,21 +196,38 @@ fn leaks(swept: &Swept) -> (ConditionStatus, Reason, String) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    match swept.held {
-        true => (
-            ConditionStatus::True,
-            Reason::LeaksHeld,
-            format!(
-                "{} things of Machines that are not there, so many that nothing of it is deleted: {named}{more}",
-                swept.count
-            ),
-        ),
-        false => (
+    if !swept.held && swept.doubted == 0 {
+        return (
             ConditionStatus::True,
             Reason::LeaksFound,
             format!("of Machines that are not there: {named}{more}"),
-        ),
+        );
     }
+    let why = match swept.held {
+        true => "so many that the Machines may be missing".to_owned(),
+        false => format!(
+            "{} of them of a time that the management cluster may not remember, because it was brought back to an older state",
+            swept.doubted
+        ),
+    };
+    let mend = gaps::awaited(gaps, swept).map(|gap| {
+        format!(
+            ". When none of that is somebody's node: kubectl annotate --overwrite -n {} providerconfig {} {}={}",
+            config.namespace().unwrap_or_default(),
+            config.name_any(),
+            names::ANNOTATION_DELETE_UNKNOWN,
+            gap.to.0,
+        )
+    });
+    (
+        ConditionStatus::True,
+        Reason::LeaksHeld,
+        format!(
+            "{} things of Machines that are not there, {why}; they are not deleted: {named}{more}{}",
+            swept.count,
+            mend.unwrap_or_default()
+        ),
+    )
 }
 
 #[cfg(test)]
@@ -192,9 +270,13 @@ mod tests {
     }
 
     fn planned(config: &ProviderConfig, checked: &Result<Checked, Error>) -> Plan {
+        let gaps = gaps::known(config, None);
         let observed = Observed {
             checked,
             swept: None,
+            gaps: &gaps,
+            in_use: &InUse::nobody(),
+            budget: None,
         };
         plan(config, &observed, now())
     }
@@ -261,22 +343,119 @@ mod tests {
     }
 
     #[test]
+    fn deletion_says_who_holds_it_and_keeps_what_was_said_of_the_cloud() {
+        let before = planned(&config(&json!({})), &of("ssh-key-1")).status;
+        assert_eq!(said(&before, "InUse").1, "NeededByNobody");
+        let in_use = InUse {
+            value: ConditionStatus::True,
+            reason: Reason::Deleting,
+            message: "waits for a".to_owned(),
+        };
+        let status = going(&config(&json!(before)), &in_use, now());
+        assert_eq!(said(&status, "InUse").2, "waits for a");
+        assert_eq!(said(&status, "Ready"), said(&before, "Ready"));
+        assert_eq!(status.account.as_deref(), Some("ssh-key-1"));
+        let again = going(&config(&json!(status)), &in_use, now());
+        assert_eq!(again, status, "nothing is written again");
+    }
+
+    #[test]
+    fn budget_is_said_while_there_is_one() {
+        let checked = of("ssh-key-1");
+        let (in_use, budget) = (
+            InUse::nobody(),
+            Budget {
+                value: ConditionStatus::False,
+                reason: Reason::LimitReached,
+                message: "there are 3".to_owned(),
+            },
+        );
+        let observed = Observed {
+            checked: &checked,
+            swept: None,
+            gaps: &[],
+            in_use: &in_use,
+            budget: Some(&budget),
+        };
+        let full = plan(&config(&json!({})), &observed, now()).status;
+        assert_eq!(said(&full, "Budget").1, "LimitReached");
+        assert_eq!(
+            said(&full, "Ready").0,
+            "True",
+            "what is there is looked after"
+        );
+        let without = planned(&config(&json!(full)), &checked).status;
+        assert!(without.conditions.iter().all(|c| c.type_ != "Budget"));
+    }
+
+    #[test]
     fn leaks_are_told_and_stay_said_while_nobody_knows() {
         let checked = of("ssh-key-1");
         let swept = Swept {
             count: 12,
             named: vec!["server a (1)".to_owned()],
             held: true,
+            unconfirmed: vec![now()],
+            ..Swept::default()
         };
         let observed = Observed {
             checked: &checked,
             swept: Some(&swept),
+            gaps: &[],
+            in_use: &InUse::nobody(),
+            budget: None,
         };
-        let held = plan(&config(&json!({})), &observed, now());
+        let held = plan(
+            &config(&json!({ "account": "ssh-key-1" })),
+            &observed,
+            now(),
+        );
         let (value, reason, message) = said(&held.status, "Leaks");
         assert_eq!((value.as_str(), reason.as_str()), ("True", "LeaksHeld"));
         assert!(message.contains("server a (1) and 11 more"), "{message}");
-        let unknown = planned(&config(&json!(held.status)), &checked);
-        assert_eq!(unknown.status, held.status);
+        assert!(
+            message.ends_with(
+                "kubectl annotate --overwrite -n team-a providerconfig h covey.dev/delete-unknown=2026-11-21T12:00:00Z"
+            ),
+            "{message}"
+        );
+        let stored = config(&json!(held.status));
+        let unknown = Observed {
+            swept: None,
+            gaps: &held.status.gaps,
+            ..observed
+        };
+        assert_eq!(plan(&stored, &unknown, now()).status, held.status);
+    }
+
+    #[test]
+    fn what_may_be_somebodys_is_held_and_all_else_is_a_leak() {
+        let (checked, in_use) = (of("ssh-key-1"), InUse::nobody());
+        let gaps = [Gap {
+            from: None,
+            to: Time(now()),
+        }];
+        let stored = config(&json!({ "account": "ssh-key-1", "gaps": gaps }));
+        let said_of = |doubted: usize| {
+            let swept = Swept {
+                count: 2,
+                doubted,
+                made: vec![now()],
+                unconfirmed: vec![now()],
+                ..Swept::default()
+            };
+            let observed = Observed {
+                checked: &checked,
+                swept: Some(&swept),
+                gaps: &gaps,
+                in_use: &in_use,
+                budget: None,
+            };
+            let plan = plan(&stored, &observed, now());
+            assert_eq!(plan.status.gaps, gaps);
+            said(&plan.status, "Leaks").1
+        };
+        assert_eq!(said_of(1), "LeaksHeld");
+        assert_eq!(said_of(0), "LeaksFound");
     }
 }

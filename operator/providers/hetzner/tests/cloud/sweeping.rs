@@ -33,11 +33,11 @@ async fn server_without_a_machine_goes_with_its_addresses() {
     let known = uids(&machines[1..]);
     let cloud = stage.cloud();
     let found = cloud.found().await.unwrap();
-    let first = cloud.sweep(&found, &known).await.unwrap();
+    let first = cloud.sweep(&found, &known, &[]).await.unwrap();
     assert!(first.delete.is_empty() && !first.held);
     stage.clock.advance(Duration::from_secs(150));
     // The first list, which is old by now, decides nothing alone: what is deleted is read once more.
-    cloud.sweep(&found, &known).await.unwrap();
+    cloud.sweep(&found, &known, &[]).await.unwrap();
     stage.clock.advance(Duration::from_secs(60));
     for machine in &mut machines[1..] {
         until_gone(&stage, machine, false).await.unwrap();
@@ -60,12 +60,12 @@ async fn address_that_was_left_behind_goes() {
     let known = uids(&machines);
     for _ in 0..2 {
         let found = cloud.found().await.unwrap();
-        let outcome = cloud.sweep(&found, &known).await.unwrap();
+        let outcome = cloud.sweep(&found, &known, &[]).await.unwrap();
         assert_eq!(outcome.leaks.len(), 2, "{outcome:?}");
         stage.clock.advance(Duration::from_secs(150));
     }
     let found = cloud.found().await.unwrap();
-    let outcome = cloud.sweep(&found, &known).await.unwrap();
+    let outcome = cloud.sweep(&found, &known, &[]).await.unwrap();
     assert_eq!(outcome.leaks, []);
     for machine in &mut machines {
         until_gone(&stage, machine, false).await.unwrap();
@@ -81,7 +81,7 @@ async fn machines_that_are_all_missing_are_held_and_not_deleted() {
     let before = stage.fake.journal().left();
     for _ in 0..5 {
         let found = cloud.found().await.unwrap();
-        let outcome = cloud.sweep(&found, &BTreeSet::new()).await.unwrap();
+        let outcome = cloud.sweep(&found, &BTreeSet::new(), &[]).await.unwrap();
         assert!(outcome.held);
         stage.clock.advance(Duration::from_secs(300));
     }
@@ -106,7 +106,7 @@ async fn server_that_somebody_took_meanwhile_stays() {
     let known = uids(&machines[1..]);
     let cloud = stage.cloud();
     let found = cloud.found().await.unwrap();
-    cloud.sweep(&found, &known).await.unwrap();
+    cloud.sweep(&found, &known, &[]).await.unwrap();
     stage.clock.advance(Duration::from_secs(150));
     {
         let mut contents = stage.fake.contents();
@@ -118,7 +118,7 @@ async fn server_that_somebody_took_meanwhile_stays() {
         server.unwrap().labels.clear();
     }
     let before = stage.fake.journal().left();
-    let outcome = cloud.sweep(&found, &known).await.unwrap();
+    let outcome = cloud.sweep(&found, &known, &[]).await.unwrap();
     assert_eq!(outcome.delete.len(), 1);
     assert_eq!(stage.fake.journal().left(), before);
 }

@@ -1,26 +1,27 @@
 //! What the status says of each location.
 //!
-//! Invariant: a function of the pool and its Machines alone, so that nothing is written while nothing happens;
-//! every location of the spec is there, in the spec's order, also while it has no machine, and what a node there
-//! offers also while the pool is refused.
+//! Invariant: a function of the pool, its Machines and what providers know alone, so that nothing is written while nothing
+//! happens; every location of the spec is there, in the spec's order, also while it has no machine, and what a node there
+//! offers also while the pool is refused. What a provider does not know (any more) of the same pool stays said.
 
 use std::collections::BTreeMap;
 
+use api::Machine;
 use api::node_pool::LocationStatus;
 use api::node_pool::locations::LocationRef;
-use api::{Machine, NodePool};
 use placement::targets::Targets;
 
 use super::template::{Location, Template};
 use super::{members, template};
-use crate::controllers::node_pool::observed::is_going;
+use crate::controllers::node_pool::observed::{Observed, is_going};
 
 /// Of all locations; without targets, because nothing is decided, as many are wanted as was said before.
 pub(super) fn status(
-    pool: &NodePool,
+    observed: &Observed,
     machines: &[&Machine],
     targets: Option<&Targets>,
 ) -> Vec<LocationStatus> {
+    let pool = &observed.pool;
     let locations = template::locations(&pool.spec);
     let mut found: BTreeMap<&str, (i32, i32)> = BTreeMap::new();
     for machine in machines.iter().filter(|m| !is_going(m)) {
@@ -31,7 +32,16 @@ pub(super) fn status(
         }
     }
     let said = pool.status.iter().flat_map(|status| &status.locations);
-    let said: BTreeMap<_, _> = said.map(|at| (at.name.as_str(), at.desired)).collect();
+    let said: BTreeMap<_, _> = said.map(|at| (at.name.as_str(), at)).collect();
+    let generation = pool.status.as_ref().and_then(|s| s.observed_generation);
+    let is_same = generation.is_some() && generation == pool.metadata.generation;
+    let offered = |place: &LocationRef<'_>| {
+        let name = place.shown();
+        let known = || observed.templates.get(name).cloned();
+        let before = || said.get(name).filter(|_| is_same)?.template.clone();
+        let of_pool = provider_kubevirt::template::node(&pool.spec, place.provider);
+        of_pool.or_else(known).or_else(before)
+    };
     let status = |place: LocationRef<'_>| {
         let name = place.shown();
         let (machines, ready) = found.get(name).copied().unwrap_or_default();
@@ -40,14 +50,14 @@ pub(super) fn status(
                 let target = targets.locations.get(name).copied().unwrap_or_default();
                 i32::try_from(target).unwrap_or(i32::MAX)
             }
-            None => said.get(name).copied().unwrap_or_default(),
+            None => said.get(name).map_or(0, |at| at.desired),
         };
         LocationStatus {
             name: name.to_owned(),
             desired,
             machines,
             ready,
-            template: provider_kubevirt::template::node(&pool.spec, place.provider),
+            template: offered(&place),
         }
     };
     pool.spec.places().into_iter().map(status).collect()

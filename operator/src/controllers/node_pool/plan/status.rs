@@ -65,7 +65,7 @@ fn count(
     plan.status.replicas = number(staying().count());
     plan.status.ready_replicas = number(staying().filter(|m| members::is_ready(m)).count());
     let targets = decided.map(|(_, targets)| targets);
-    plan.status.locations = locations::status(&observed.pool, machines, targets);
+    plan.status.locations = locations::status(observed, machines, targets);
     plan.status.updated_replicas = match decided {
         Some((template, _)) => number(staying().filter(|m| template.fits(m)).count()),
         None => plan.status.updated_replicas.min(plan.status.replicas),

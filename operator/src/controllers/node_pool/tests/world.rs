@@ -19,6 +19,7 @@ use crate::capacity::Answer;
 use crate::controllers::node_pool::nodes::Nodes;
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::controllers::node_pool::plan::{Action, Plan, plan};
+use crate::node_templates::NodeTemplates;
 
 pub(super) const POOL: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 const CLUSTER: &str = "c1a1b2c3-1111-4222-8333-444455556666";
@@ -41,6 +42,7 @@ pub(super) struct World {
     pub(super) quotas: Vec<Problem>,
     pub(super) reserved_unknown: Option<Problem>,
     pub(super) kubevirt: Release,
+    pub(super) templates: NodeTemplates,
 }
 
 pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -89,6 +91,7 @@ impl World {
             quotas: Vec::new(),
             reserved_unknown: None,
             kubevirt: Release::Unknown,
+            templates: NodeTemplates::new(),
         }
     }
 
@@ -112,6 +115,7 @@ impl World {
             quotas: self.quotas.clone(),
             reserved_unknown: self.reserved_unknown.clone(),
             kubevirt: self.kubevirt.clone(),
+            templates: self.templates.clone(),
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Invariant: nobody goes whom the spec wants, whatever form it has.
 
+use api::node_pool::NodeTemplate;
 use tenant_cp::problem::Problem;
 
 use super::*;
@@ -263,6 +264,41 @@ fn what_a_node_offers_is_told_of_a_pool_that_is_refused_too() {
     let writes = world.writes;
     world.settle();
     assert_eq!(world.writes, writes);
+}
+
+/// A cloud that is read first once the pool is there, and of which an operator that starts anew knows nothing at first.
+#[test]
+fn what_a_node_of_a_cloud_offers_is_told_once_it_is_known_and_stays_told_of_the_same_pool() {
+    let cloud = json!({ "hetzner": { "configName": "h", "types": ["cx22"] } });
+    let mut world = World::new(0, &json!({ "provider": cloud }));
+    world.settle();
+    let told = |world: &World| {
+        world
+            .pool
+            .status
+            .clone()
+            .unwrap()
+            .locations
+            .remove(0)
+            .template
+    };
+    assert_eq!(told(&world), None);
+    let node = NodeTemplate {
+        cpu: 2,
+        ..NodeTemplate::default()
+    };
+    world.templates = [("default".to_owned(), node.clone())].into();
+    world.settle();
+    assert_eq!(told(&world).as_ref(), Some(&node));
+    let writes = world.writes;
+    world.templates.clear();
+    world.settle();
+    assert_eq!(told(&world).as_ref(), Some(&node));
+    assert_eq!(world.writes, writes);
+    // Of another pool nobody knows.
+    *world.pool.metadata.generation.as_mut().unwrap() += 1;
+    world.settle();
+    assert_eq!(told(&world), None);
 }
 
 #[test]
