@@ -15,6 +15,7 @@
 //! | [`state`], [`throttle`] | failures, due times and metrics of one controller; pauses |
 //! | [`request_rate`], [`turns`] | how much one tenant may ask for; whose turn it is where nobody waits |
 //! | [`tenant_session`] | the only way to a tenant's API |
+//! | [`prober`], [`tenant_metrics`] | whether tenants' APIs answer, and what is shown of each tenant cluster |
 //! | [`host_sessions`] | what is done on machines that are reached by SSH |
 //! | [`clouds`] | the providers that make machines by ProviderConfigs |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
@@ -58,6 +59,7 @@ pub mod overlay;
 pub mod parts;
 pub mod pod_failures;
 pub mod print;
+pub mod prober;
 mod process;
 pub mod publications;
 pub mod rbac;
@@ -72,6 +74,7 @@ pub mod shards;
 pub mod state;
 pub mod status;
 pub mod stores;
+pub mod tenant_metrics;
 pub mod tenant_session;
 pub mod throttle;
 pub mod triggers;

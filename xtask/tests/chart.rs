@@ -425,7 +425,8 @@ fn dashboard_shows_metrics_that_the_operator_has() {
             let (before, _) = expression.split_once("{job=").expect(expression);
             let metric = before.rsplit(['(', ' ']).next().unwrap();
             let suffixes = ["_bucket", "_total", "_seconds", "_bytes"];
-            let name = suffixes.iter().fold(metric, |name, suffix| {
+            let name = metric.trim_start_matches("covey_");
+            let name = suffixes.iter().fold(name, |name, suffix| {
                 name.strip_suffix(suffix).unwrap_or(name)
             });
             assert!(

@@ -77,6 +77,11 @@ pub(crate) const TABLE: &[Entry] = &[
         &[Target("api", "reasons")],
         "it is what the catalogue of reasons says",
     ),
+    entry(
+        "docs/metrics.md",
+        &[Target("monitoring", "generated")],
+        "it is what the catalogue of metrics says",
+    ),
     entry("docs/**", &[], CHECKED),
     entry("*.md", &[], CHECKED),
     entry("LICENSE", &[], CHECKED),
