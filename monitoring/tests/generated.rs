@@ -25,3 +25,9 @@ fn compare(path: &str, wanted: &str) {
 fn reference_of_metrics_is_what_the_catalogue_says() {
     compare("docs/metrics.md", &monitoring::reference::markdown());
 }
+
+#[test]
+fn rules_of_the_chart_are_those_of_the_code() {
+    let rules = monitoring::rule::file(&monitoring::rules::groups());
+    compare("deploy/charts/covey/files/rules.yaml", &rules);
+}

@@ -1,5 +1,6 @@
 //! The Helm chart without a cluster: it lints, renders what is committed, and refuses mistakes.
 //!
+//! Long because every value is looked at here.
 //! Invariant: with helm missing these tests say `SKIPPED` past the test runner's capture, and fail
 //! instead where `COVEY_TEST_REQUIRE=1` is set. `COVEY_UPDATE_GOLDEN=1` writes the golden files.
 
@@ -58,6 +59,7 @@ fn what_is_switched_off_is_not_rendered() {
         ("admissionPolicies.enabled", "ValidatingAdmissionPolicy"),
         ("networkPolicy.enabled", "NetworkPolicy"),
         ("podDisruptionBudget.enabled", "PodDisruptionBudget"),
+        ("metrics.rules.enabled", "PrometheusRule"),
     ] {
         let rendered = |on: bool| {
             let objects = helm.objects(&["--set", &format!("{value}={on}")]);
@@ -104,6 +106,7 @@ fn mistakes_in_values_are_refused_with_their_place() {
             "metrics.serviceMonitor.interval=often",
             "/metrics/serviceMonitor/interval",
         ),
+        ("metrics.rules.enabled=maybe", "/metrics/rules/enabled"),
         (
             "networkPolicy.managementApi.ports[0]=70000",
             "/networkPolicy/managementApi/ports/0",
@@ -439,6 +442,24 @@ fn dashboard_shows_metrics_that_the_operator_has() {
     assert!(shown >= 9, "{shown}");
 }
 
+#[test]
+fn rules_are_those_of_the_file_that_is_generated() {
+    let Some(helm) = helm() else { return };
+    let objects = helm.objects(&[
+        "--set",
+        "metrics.rules.enabled=true,metrics.rules.labels.release=prometheus",
+    ]);
+    let rule = objects
+        .iter()
+        .find(|object| object["kind"] == "PrometheusRule");
+    let rule = rule.unwrap();
+    let file = root().join(CHART).join("files/rules.yaml");
+    let file: Value = serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(rule["spec"], file);
+    assert!(rule["spec"]["groups"][0]["rules"][0]["expr"].is_string());
+    assert_eq!(rule["metadata"]["labels"]["release"], "prometheus");
+}
+
 /// The settings that users choose; the chart itself decides the others.
 fn users_settings() -> BTreeSet<String> {
     let decided = [
@@ -458,6 +479,7 @@ fn without_generated(rendered: &str) -> String {
     let generated = [
         "# Source: covey/templates/crds.yaml",
         "# Source: covey/templates/rbac-rules.yaml",
+        "# Source: covey/templates/prometheusrule.yaml",
     ];
     let documents = rendered
         .split("---\n")

@@ -82,6 +82,11 @@ pub(crate) const TABLE: &[Entry] = &[
         &[Target("monitoring", "generated")],
         "it is what the catalogue of metrics says",
     ),
+    entry(
+        "docs/runbooks/alerts.md",
+        &[Target("monitoring", "runbooks")],
+        "it has a section for each alert",
+    ),
     entry("docs/**", &[], CHECKED),
     entry("*.md", &[], CHECKED),
     entry("LICENSE", &[], CHECKED),
@@ -151,6 +156,11 @@ pub(crate) const TABLE: &[Entry] = &[
         "e2e/lab/programs/csi-sanity/**",
         &[Target("csi-proxy", "t1")],
         "csi-sanity itself",
+    ),
+    entry(
+        "e2e/lab/programs/prometheus/**",
+        &[Target("monitoring", "promtool")],
+        "it tries the rules",
     ),
     entry(
         "e2e/lab/programs/etcd-3.7/**",
