@@ -138,6 +138,12 @@ pub struct Controller {
 }
 
 impl Controller {
+    /// The controller's name, as the label says it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// A reconcile begins, of an object that was due for `waited`. Call [`Run::finish`] at its
     /// end; a run that is dropped (a time-out, a shutdown) counts its duration and no error.
     pub fn begin(&self, waited: Duration) -> Run {

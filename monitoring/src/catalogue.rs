@@ -193,6 +193,13 @@ pub const TENANTS: Group = Group {
             per_tenant: 0,
         },
         Metric {
+            name: "covey_queue_depth",
+            kind: Kind::Gauge,
+            help: "Objects that are due and wait for their turn",
+            labels: &[CONTROLLER],
+            per_tenant: 0,
+        },
+        Metric {
             name: "covey_metrics_tenants_dropped",
             kind: Kind::Gauge,
             help: "Tenant clusters that are not shown here, because there are more than --metrics-tenants",

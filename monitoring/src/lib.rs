@@ -7,6 +7,7 @@
 //! | [`exposition`] | what a program really shows, read back and compared with the list |
 //! | [`reference`](mod@reference) | the list as a page for people, `docs/metrics.md` |
 //! | [`rule`], [`rules`], [`alerts`] | what a rule is, and all of them: what is recorded, burn rates, alerts |
+//! | [`dashboard`], [`dashboards`] | what a dashboard of Grafana is, and all of them |
 //! | [`expression`], [`foreign`] | which metrics an expression asks for, and those of others among them |
 //!
 //! Invariant: no I/O and no clock. Programs do not use this crate, their tests do: what one shows and what stands
@@ -14,6 +15,8 @@
 
 pub mod alerts;
 pub mod catalogue;
+pub mod dashboard;
+pub mod dashboards;
 pub mod exposition;
 pub mod expression;
 pub mod foreign;

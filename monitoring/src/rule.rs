@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 /// Where runbooks of alerts are.
-const RUNBOOKS: &str = "https://covey.dev/docs/runbooks/alerts.html";
+pub(crate) const RUNBOOKS: &str = "https://covey.dev/docs/runbooks/alerts.html";
 
 /// How soon somebody has to look.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use lab::programs::Program;
-use monitoring::rule::{self, Severity};
+use monitoring::rule::{self, Recording, RuleGroup, Severity};
 use monitoring::rules;
 
 /// What is seen, minute by minute, and whether an alert fires then.
@@ -630,6 +630,43 @@ fn rules_are_read_and_do_what_they_are_for() {
         &["check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"],
     );
     run(&promtool, folder.path(), &["test", "rules", "cases.yaml"]);
+}
+
+#[test]
+fn expressions_of_dashboards_are_read() {
+    let found = testkit::programs::reference_or_skip(Program::PROMETHEUS, "promtool");
+    let Some(promtool) = found.unwrap() else {
+        return;
+    };
+    let mut recordings = Vec::new();
+    for dashboard in monitoring::dashboards::all() {
+        for (expression, _) in dashboard.panels.iter().flat_map(|panel| &panel.targets) {
+            // As Grafana fills them in.
+            let expression = expression
+                .replace("$__rate_interval", "5m")
+                .replace("$tenant", "covey-demo-0a1b2c3d11")
+                .replace("$job", "covey-metrics|other");
+            recordings.push(Recording {
+                name: format!("panel:{}:{}", dashboard.name, recordings.len()),
+                expression,
+            });
+        }
+    }
+    let group = RuleGroup {
+        name: "panels",
+        recordings,
+        alerts: Vec::new(),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("panels.yaml"), rule::file(&[group])).unwrap();
+    let check = [
+        "check",
+        "rules",
+        "--lint=all",
+        "--lint-fatal",
+        "panels.yaml",
+    ];
+    run(&promtool, folder.path(), &check);
 }
 
 fn run(promtool: &Path, folder: &Path, args: &[&str]) {

@@ -37,6 +37,27 @@ impl TenantMetrics {
         }
     }
 
+    /// How many objects of each controller wait for their turn.
+    fn queues(&self) -> Vec<(&'static str, usize)> {
+        let context = &self.context;
+        [
+            &context.cluster_state,
+            &context.pool_state,
+            &context.machine_state,
+            &context.quota_state,
+            &context.host_state,
+            &context.config_state,
+            &context.target_state,
+            &context.backup_state,
+            &context.snapshot_state,
+            &context.restore_state,
+            &context.policy_state,
+            &context.namespace_state,
+        ]
+        .map(|state| (state.metrics.name(), state.depth()))
+        .to_vec()
+    }
+
     fn snapshot(&self) -> Snapshot {
         let context = &self.context;
         let counts = context.rollout_queue.counts();
@@ -44,6 +65,7 @@ impl TenantMetrics {
             leads: context.leadership.is_leader(),
             running: counts.running,
             waiting: counts.waiting,
+            queues: self.queues(),
             dropped: 0,
             tenants: Vec::new(),
         };

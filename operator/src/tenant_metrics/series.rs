@@ -69,6 +69,8 @@ pub struct Snapshot {
     pub running: usize,
     /// Those that wait for it.
     pub waiting: usize,
+    /// How many objects wait for their turn, by controller.
+    pub queues: Vec<(&'static str, usize)>,
     /// Tenant clusters that are too many to be shown.
     pub dropped: usize,
     /// The others.
@@ -304,6 +306,11 @@ impl Collector for Snapshot {
         let mut starts = Gauges::new(&mut encoder, "covey_starts", help, None)?;
         starts.set(&[("state", "running")], count(self.running))?;
         starts.set(&[("state", "waiting")], count(self.waiting))?;
+        let help = "Objects that are due and wait for their turn";
+        let mut queues = Gauges::new(&mut encoder, "covey_queue_depth", help, None)?;
+        for (controller, depth) in &self.queues {
+            queues.set(&[("controller", *controller)], count(*depth))?;
+        }
         let help = "Tenant clusters that are not shown here, because there are more than --metrics-tenants";
         let dropped = count(self.dropped);
         gauge(&mut encoder, "covey_metrics_tenants_dropped", help, dropped)?;

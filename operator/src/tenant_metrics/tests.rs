@@ -117,6 +117,7 @@ fn text(tenants: Vec<Tenant>) -> String {
     let snapshot = Snapshot {
         leads: true,
         running: 1,
+        queues: vec![("tenant_cluster", 3), ("machine", 0)],
         tenants,
         ..Snapshot::default()
     };
