@@ -104,7 +104,7 @@ impl Metrics {
     pub fn register(registry: &mut Registry) -> Self {
         let this = Self::default();
         let all = this.clone();
-        let registry = registry.sub_registry_with_prefix("activator");
+        let registry = registry.sub_registry_with_prefix("covey_activator");
         registry.register(
             "connections",
             "Connections, by what became of them",
@@ -212,5 +212,24 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_shown_stands_in_the_catalogue_as_it_is_shown() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        metrics.ended(End::Spliced);
+        metrics.woke("asked");
+        metrics.waited.observe(1.0);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let listed = [monitoring::catalogue::ACTIVATOR];
+        let found = monitoring::exposition::differences(&listed, &text);
+        assert_eq!(found, [""; 0]);
     }
 }

@@ -28,7 +28,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let requests = RequestCounter::new();
     let client = kit_client::connect::connect(&args.client, &requests).await;
     let client = client.context("set up the client of the management cluster's API")?;
-    port.metrics(|registry| requests.register(registry));
+    port.metrics(|registry| requests.register(registry, "management"));
     let manager = Manager::new(client, &args.namespace, args.listen, &port);
     let held = manager.held();
     let stops = shutdown.clone();

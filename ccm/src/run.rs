@@ -41,7 +41,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         let requests = RequestCounter::new();
         let client =
             kit_client::connect::connect_fenced_with_reserve(&args, &requests, &leadership).await;
-        port.metrics(|r| requests.register(r.sub_registry_with_label(("api".into(), api.into()))));
+        port.metrics(|registry| requests.register(registry, api));
         client.with_context(|| format!("set up the client of the {api} cluster's API"))
     };
     let tenant = ClientArgs {

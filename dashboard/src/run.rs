@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use kit::admin::Admin;
 use kit::tls_reload::{Certificate, Settings, serve};
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 use crate::args::Args;
@@ -32,14 +33,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let shutdown = kit::process::begin(&args.log, GRACE)?;
     let port = Admin::new();
     port.metrics(kit::metrics::ProcessMetrics::register);
-    let logged_in: Gauge = Gauge::default();
-    port.metrics(|registry| {
-        registry.register(
-            "covey_dashboard_sessions",
-            "People who are logged in",
-            logged_in.clone(),
-        );
-    });
+    let logged_in = port.metrics(logged_in);
     let upstream = Api::read(&args.server, &args.server_ca_file)?;
     let sessions = Sessions::new(usize::from(args.sessions));
     let certificate = Certificate::empty();
@@ -80,9 +74,33 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// How many people are logged in.
+fn logged_in(registry: &mut Registry) -> Gauge {
+    let gauge = Gauge::default();
+    let help = "People who are logged in";
+    registry.register("covey_dashboard_sessions", help, gauge.clone());
+    gauge
+}
+
 fn load(certificate: &Certificate, chain: &Path, key: &Path) -> anyhow::Result<bool> {
     let read = |path: &Path| -> io::Result<Vec<u8>> { std::fs::read(path) };
     let chain = read(chain).with_context(|| format!("read {}", chain.display()))?;
     let key = read(key).with_context(|| format!("read {}", key.display()))?;
     Ok(certificate.replace(&chain, &key)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_shown_stands_in_the_catalogue_as_it_is_shown() {
+        let mut registry = Registry::default();
+        logged_in(&mut registry).set(1);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let listed = [monitoring::catalogue::DASHBOARD];
+        let found = monitoring::exposition::differences(&listed, &text);
+        assert_eq!(found, [""; 0]);
+    }
 }

@@ -1,13 +1,12 @@
 //! What every controller measures about itself.
 //!
 //! Invariant: labels are controller, error class and waiting reason, all from closed sets; never
-//! the name of an object, which would make a series per object.
+//! the name of an object, which would make a series per object. Names and help are those of `monitoring`'s catalogue.
 
 mod process;
 mod shares;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +21,9 @@ use tokio::time::Instant;
 
 pub use self::process::{ProcessMetrics, Usage, usage, usage_in};
 pub use self::shares::ShareMetrics;
+
+/// What all names of ours begin with.
+const PREFIX: &str = "covey";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByController {
@@ -41,7 +43,6 @@ struct ByReason {
 }
 
 type Histograms = Family<ByController, Histogram, fn() -> Histogram>;
-type Seconds = Gauge<f64, AtomicU64>;
 
 /// The families of all controllers of a process: register once, then make one [`Controller`] each.
 #[derive(Clone, Debug)]
@@ -49,7 +50,7 @@ pub struct ControllerMetrics {
     runs: Family<ByController, Counter>,
     errors: Family<ByClass, Counter>,
     duration: Histograms,
-    queue_age: Family<ByController, Seconds>,
+    queue_wait: Histograms,
     waiting: Family<ByReason, Gauge>,
     time_to_ready: Histograms,
 }
@@ -60,7 +61,7 @@ impl Default for ControllerMetrics {
             runs: Family::default(),
             errors: Family::default(),
             duration: Family::new_with_constructor(run_buckets),
-            queue_age: Family::default(),
+            queue_wait: Family::new_with_constructor(wait_buckets),
             waiting: Family::default(),
             time_to_ready: Family::new_with_constructor(ready_buckets),
         }
@@ -70,6 +71,11 @@ impl Default for ControllerMetrics {
 /// One reconcile: milliseconds when nothing changes, a second or so when much is applied.
 fn run_buckets() -> Histogram {
     Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
+}
+
+/// In a queue: nothing, or as long as others take that came before.
+fn wait_buckets() -> Histogram {
+    Histogram::new([0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 120.0])
 }
 
 /// Creation to Ready: a few seconds when all is well, minutes under a burst.
@@ -87,10 +93,11 @@ impl ControllerMetrics {
             runs,
             errors,
             duration,
-            queue_age,
+            queue_wait,
             waiting,
             time_to_ready,
         } = this.clone();
+        let registry = registry.sub_registry_with_prefix(PREFIX);
         registry.register("reconcile_runs", "Reconciles begun", runs);
         registry.register(
             "reconcile_errors",
@@ -99,8 +106,8 @@ impl ControllerMetrics {
         );
         let help = "How long a reconcile took";
         registry.register_with_unit("reconcile_duration", help, Unit::Seconds, duration);
-        let help = "How long the object reconciled last had waited for its turn";
-        registry.register_with_unit("queue_age", help, Unit::Seconds, queue_age);
+        let help = "How long an object that was due waited for its turn";
+        registry.register_with_unit("queue_wait", help, Unit::Seconds, queue_wait);
         registry.register(
             "waiting_objects",
             "Objects that wait, by what they wait for",
@@ -131,15 +138,21 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A reconcile begins, of an object that was due for `queue_age`. Call [`Run::finish`] at its
+    /// The controller's name, as the label says it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// A reconcile begins, of an object that was due for `waited`. Call [`Run::finish`] at its
     /// end; a run that is dropped (a time-out, a shutdown) counts its duration and no error.
-    pub fn begin(&self, queue_age: Duration) -> Run {
+    pub fn begin(&self, waited: Duration) -> Run {
         let by = self.label();
         self.families.runs.get_or_create(&by).inc();
         self.families
-            .queue_age
+            .queue_wait
             .get_or_create(&by)
-            .set(queue_age.as_secs_f64());
+            .observe(waited.as_secs_f64());
         Run {
             controller: self.clone(),
             begun: Instant::now(),

@@ -9,6 +9,7 @@
 //! | [`body`] | bodies of requests: deadline, and a budget of bytes |
 //! | [`values`] | how many values a body may hold before a tree is made of it (pure) |
 //! | [`router`] | paths, and the way from a body to an answer |
+//! | [`reviews`] | what is counted of that |
 //! | [`certificate`] | what the serving certificate and `caBundle` should be, step by step (pure) |
 //! | [`keeper`] | the operator's side: the loop that takes those steps (thin) |
 //! | [`stores`] | what the webhook decides from, and the watches that keep it |
@@ -22,6 +23,7 @@ pub mod certificate;
 pub mod keeper;
 pub mod node_pool;
 mod review;
+pub mod reviews;
 pub mod router;
 pub mod server;
 pub mod stores;

@@ -80,6 +80,12 @@ pub struct RunArgs {
     /// Reconciles at the same time.
     #[arg(long, env = "COVEY_CONCURRENCY", default_value_t = 16)]
     pub concurrency: u16,
+    /// Seconds from one probe of a tenant cluster's API to the next, for its availability: 4 or more, or 0, which is never.
+    #[arg(long, env = "COVEY_PROBE_INTERVAL", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=3600))]
+    pub probe_interval: u16,
+    /// Tenant clusters that metrics show, each with 60 series at most; of further ones they have only the number.
+    #[arg(long, env = "COVEY_METRICS_TENANTS", default_value_t = 2000)]
+    pub metrics_tenants: u32,
 }
 
 /// Flags of `webhook`.

@@ -15,6 +15,7 @@
 //! | [`state`], [`throttle`] | failures, due times and metrics of one controller; pauses |
 //! | [`request_rate`], [`turns`] | how much one tenant may ask for; whose turn it is where nobody waits |
 //! | [`tenant_session`] | the only way to a tenant's API |
+//! | [`prober`], [`tenant_metrics`] | whether tenants' APIs answer, and what is shown of each tenant cluster |
 //! | [`host_sessions`] | what is done on machines that are reached by SSH |
 //! | [`clouds`] | the providers that make machines by ProviderConfigs |
 //! | [`node_templates`] | what nodes of pools offer, as far as providers know |
@@ -61,6 +62,7 @@ pub mod overlay;
 pub mod parts;
 pub mod pod_failures;
 pub mod print;
+pub mod prober;
 mod process;
 pub mod publications;
 pub mod rbac;
@@ -75,6 +77,7 @@ pub mod shards;
 pub mod state;
 pub mod status;
 pub mod stores;
+pub mod tenant_metrics;
 pub mod tenant_session;
 pub mod throttle;
 pub mod triggers;

@@ -40,7 +40,7 @@ impl Process {
         let shutdown = kit::process::begin(&args.log, GRACE)?;
         let settings = configuration::read(args.config.as_deref())?;
         let (requests, port) = (RequestCounter::new(), Admin::new());
-        port.metrics(|registry| requests.register(registry));
+        port.metrics(|registry| requests.register(registry, "management"));
         port.metrics(kit::metrics::ProcessMetrics::register);
         Ok(Self {
             shutdown,

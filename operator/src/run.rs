@@ -4,6 +4,7 @@
 //! Invariant: a replica that loses the Lease ends; it never goes on with what it had in hand.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use kit::admin::Admin;
@@ -17,8 +18,11 @@ use crate::args::RunArgs;
 use crate::context::Context;
 use crate::manager::{LEASE, Manager};
 use crate::membership::{self, Membership};
+use crate::prober;
+use crate::prober::counts::Counts;
 use crate::process::{Process, Synced};
 use crate::shards::plan::INSTALLATION;
+use crate::tenant_metrics::TenantMetrics;
 use crate::tenant_session::session::Dial;
 
 /// Runs until a signal, or until the Lease is lost.
@@ -31,6 +35,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         identity,
         shards,
         concurrency,
+        probe_interval,
+        metrics_tenants,
     } = args;
     let Process {
         shutdown,
@@ -76,6 +82,14 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         "TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots, Restores, ProviderConfigs and FleetPolicies",
     );
     show(&port, Arc::clone(&manager.context));
+    let probes = Counts::default();
+    let shown = TenantMetrics::new(
+        Arc::clone(&manager.context),
+        probes.clone(),
+        usize::try_from(metrics_tenants).unwrap_or(usize::MAX),
+    );
+    port.metrics(|registry| registry.register_collector(Box::new(shown)));
+    let interval = Duration::from_secs(u64::from(probe_interval));
     let admin_address = port
         .open(&args.admin, &shutdown)
         .await
@@ -99,6 +113,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         tokio::select! {
             result = manager.lead(concurrency, shutdown.clone()) => result,
             result = context.shards.run_while_owned(INSTALLATION, keep) => result,
+            () = prober::run(Arc::clone(&context), probes, interval) => Ok(()),
         }
     };
     let share = async {

@@ -54,6 +54,13 @@ impl ControllerState {
         due.entry(key(object)).or_insert_with(Instant::now);
     }
 
+    /// How many objects are due, and wait for their turn.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        let due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        due.len()
+    }
+
     /// Does the work of one reconcile, measured, and watched over by `progress`. Its panic is a failure of this
     /// object alone.
     ///

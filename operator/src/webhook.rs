@@ -30,6 +30,7 @@ pub async fn run(args: WebhookArgs) -> anyhow::Result<()> {
     let (stores, writers) = Stores::new(settings);
     let client = kit_client::connect::connect(&args.client, &requests).await?;
     let webhook = Webhook::new(stores.validator());
+    port.metrics(|registry| webhook.reviews().register(registry));
     let stores = Arc::new(stores);
 
     let synced = Synced::default();

@@ -28,7 +28,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let ctx = Arc::new(Context::new(client, settings));
     let port = Admin::new();
     port.metrics(kit::metrics::ProcessMetrics::register);
-    port.metrics(|registry| requests.register(registry));
+    port.metrics(|registry| requests.register(registry, "management"));
     let listed = Arc::clone(&ctx.cache);
     port.ready("watches", move || match listed.missing().as_slice() {
         [] => Ok(()),

@@ -64,6 +64,8 @@ impl Program {
     /// `e2e.test` of Kubernetes 1.35, `ginkgo`, which runs it, what its images hold, and `conformance.yaml`, the list
     /// of what a cluster has to pass. No lab runs them.
     pub const E2E_1_35: Self = Self("e2e-1.35");
+    /// `promtool`: what checks and tries rules of Prometheus. No lab runs it.
+    pub const PROMETHEUS: Self = Self("prometheus");
     /// `versitygw`: a folder as an S3 endpoint. No lab runs it.
     pub const VERSITYGW: Self = Self("versitygw");
 
@@ -88,10 +90,11 @@ impl Program {
     /// Tests of Kubernetes itself; only `cargo xtask conformance` builds them.
     pub const UPSTREAM: [Self; 1] = [Self::E2E_1_35];
     /// What no lab runs: programs that tests compare ours with, or hold them to.
-    pub const REFERENCES: [Self; 4] = [
+    pub const REFERENCES: [Self; 5] = [
         Self::CLOUD_PROVIDER,
         Self::CSI_SANITY,
         Self::ETCD_3_7,
+        Self::PROMETHEUS,
         Self::VERSITYGW,
     ];
 

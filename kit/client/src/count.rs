@@ -11,8 +11,9 @@ use std::task::{Context, Poll};
 
 use http::{Method, Request, Response};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::{counter::Counter, family::Family};
-use prometheus_client::registry::Registry;
+use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
+use prometheus_client::registry::{Registry, Unit};
+use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
 
 /// What a request did, as RBAC and audit name it.
@@ -27,11 +28,35 @@ pub struct RequestLabels {
     pub code: String,
 }
 
+/// By what times are told apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByVerb {
+    verb: &'static str,
+}
+
+type Durations = Family<ByVerb, Histogram, fn() -> Histogram>;
+
 /// Counts of one client. Clones share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct RequestCounter {
     family: Family<RequestLabels, Counter>,
+    durations: Durations,
     totals: Arc<Totals>,
+}
+
+impl Default for RequestCounter {
+    fn default() -> Self {
+        Self {
+            family: Family::default(),
+            durations: Family::new_with_constructor(buckets),
+            totals: Arc::default(),
+        }
+    }
+}
+
+/// A read takes milliseconds, a write some more, and what takes longer than 30 s has failed.
+fn buckets() -> Histogram {
+    Histogram::new([0.005, 0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
 }
 
 #[derive(Debug, Default)]
@@ -46,10 +71,17 @@ impl RequestCounter {
         Self::default()
     }
 
-    /// Shows the counts as `kubernetes_requests_total`.
-    pub fn register(&self, registry: &mut Registry) {
+    /// Shows the counts as `covey_kubernetes_requests_total` and the times as
+    /// `covey_kubernetes_request_duration_seconds`. `api` says whose API it is: `management` or `tenant`.
+    pub fn register(&self, registry: &mut Registry, api: &'static str) {
+        let registry = registry
+            .sub_registry_with_prefix("covey")
+            .sub_registry_with_label(("api".into(), api.into()));
         let help = "Requests sent to the Kubernetes API, every try counted";
         registry.register("kubernetes_requests", help, self.family.clone());
+        let help = "How long the Kubernetes API took to begin an answer, or not to";
+        let (name, times) = ("kubernetes_request_duration", self.durations.clone());
+        registry.register_with_unit(name, help, Unit::Seconds, times);
     }
 
     /// Gets, lists and watches answered so far.
@@ -69,7 +101,9 @@ impl RequestCounter {
         }
     }
 
-    fn count(&self, verb: &'static str, resource: String, code: Option<u16>) {
+    fn count(&self, verb: &'static str, resource: String, code: Option<u16>, begun: Instant) {
+        let took = begun.elapsed().as_secs_f64();
+        self.durations.get_or_create(&ByVerb { verb }).observe(took);
         let total = match verb {
             "get" | "list" | "watch" => &self.totals.reads,
             _ => &self.totals.writes,
@@ -126,14 +160,14 @@ where
     fn call(&mut self, request: Request<R>) -> Self::Future {
         let counter = self.counter.clone();
         let (verb, resource) = verb_and_resource(&request);
-        let answer = self.inner.call(request);
+        let (begun, answer) = (Instant::now(), self.inner.call(request));
         Box::pin(async move {
             let result = answer.await;
             let code = result
                 .as_ref()
                 .ok()
                 .map(|response| response.status().as_u16());
-            counter.count(verb, resource, code);
+            counter.count(verb, resource, code, begun);
             result
         })
     }

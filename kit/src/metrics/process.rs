@@ -1,6 +1,7 @@
-//! Memory, CPU time and threads of this process, read from /proc when somebody asks.
+//! Version, memory, CPU time and threads of this process, read from /proc when somebody asks.
 //!
-//! Names follow the Prometheus client guidelines (`process_*`). Invariant: no `unsafe`: resident
+//! Names follow the Prometheus client guidelines (`process_*`), and the version is that of the workspace, which all
+//! programs share. Invariant: no `unsafe`: resident
 //! memory comes from /proc/self/status in KiB rather than from statm in pages of a size that only
 //! libc knows, and clock ticks are 100 a second, which Linux's user ABI fixes (`USER_HZ`).
 
@@ -15,6 +16,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 const TICKS_PER_SECOND: f64 = 100.0;
+/// The release that this is.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What this process uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,7 +75,7 @@ fn parse(status: &str, stat: &str) -> Option<Usage> {
 pub struct ProcessMetrics;
 
 impl ProcessMetrics {
-    /// Adds `process_resident_memory_bytes`, `process_cpu_seconds_total` and `process_threads`.
+    /// Adds `covey_build_info`, `process_resident_memory_bytes`, `process_cpu_seconds_total` and `process_threads`.
     pub fn register(registry: &mut Registry) {
         registry.register_collector(Box::new(Self));
     }
@@ -80,6 +83,11 @@ impl ProcessMetrics {
 
 impl Collector for ProcessMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let build = ConstGauge::new(1_i64);
+        let help = "1, with the version of the program";
+        let kind = build.metric_type();
+        let mut family = encoder.encode_descriptor("covey_build_info", help, None, kind)?;
+        build.encode(family.encode_family(&[("version", VERSION)])?)?;
         let Some(Usage {
             rss_bytes,
             cpu_seconds,

@@ -13,9 +13,10 @@ pub struct ShareMetrics {
 }
 
 impl ShareMetrics {
-    /// Registers `shard_members` and `shard_tenant_clusters`.
+    /// Registers `covey_shard_members` and `covey_shard_tenant_clusters`.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
+        let registry = registry.sub_registry_with_prefix("covey");
         registry.register(
             "shard_members",
             "Replicas that share the work, as this one sees it",

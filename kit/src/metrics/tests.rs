@@ -26,27 +26,27 @@ async fn runs_errors_and_durations_are_counted_per_controller() {
     let text = text(&registry);
     has(
         &text,
-        r#"reconcile_runs_total{controller="tenant-cluster"} 2"#,
+        r#"covey_reconcile_runs_total{controller="tenant-cluster"} 2"#,
     );
     has(
         &text,
-        r#"reconcile_errors_total{controller="tenant-cluster",class="conflict"} 1"#,
+        r#"covey_reconcile_errors_total{controller="tenant-cluster",class="conflict"} 1"#,
     );
     has(
         &text,
-        r#"reconcile_duration_seconds_sum{controller="tenant-cluster"} 2.0"#,
+        r#"covey_reconcile_duration_seconds_sum{controller="tenant-cluster"} 2.0"#,
     );
     has(
         &text,
-        r#"reconcile_duration_seconds_count{controller="other"} 1"#,
+        r#"covey_reconcile_duration_seconds_count{controller="other"} 1"#,
     );
     has(
         &text,
-        r#"queue_age_seconds{controller="tenant-cluster"} 0.5"#,
+        r#"covey_queue_wait_seconds_sum{controller="tenant-cluster"} 2.0"#,
     );
     has(
         &text,
-        r#"time_to_ready_seconds_bucket{le="4.0",controller="tenant-cluster"} 1"#,
+        r#"covey_time_to_ready_seconds_bucket{le="4.0",controller="tenant-cluster"} 1"#,
     );
 }
 
@@ -55,7 +55,7 @@ fn waiting_objects_are_counted_by_reason_and_taken_out_again() {
     let mut registry = Registry::default();
     let controller = ControllerMetrics::register(&mut registry).controller("c");
     let line = |reason: &str, count| {
-        format!(r#"waiting_objects{{controller="c",reason="{reason}"}} {count}"#)
+        format!(r#"covey_waiting_objects{{controller="c",reason="{reason}"}} {count}"#)
     };
     for key in ["1", "2", "2", "3"] {
         controller.waiting(key, Some("Etcd"));
@@ -68,4 +68,22 @@ fn waiting_objects_are_counted_by_reason_and_taken_out_again() {
     controller.retain(|key| key != "2");
     has(&text(&registry), &line("Etcd", 1));
     has(&text(&registry), &line("Endpoint", 0));
+}
+
+#[test]
+fn all_that_is_shown_stands_in_the_catalogue_as_it_is_shown() {
+    use monitoring::catalogue::{CONTROLLERS, PROCESS, SHARES};
+
+    let mut registry = Registry::default();
+    let controller = ControllerMetrics::register(&mut registry).controller("c");
+    controller
+        .begin(Duration::ZERO)
+        .finish(Some(Class::Transient));
+    controller.waiting("1", Some("Etcd"));
+    controller.ready_after(Duration::from_secs(4));
+    ShareMetrics::register(&mut registry).set(2, 7);
+    ProcessMetrics::register(&mut registry);
+    let groups = [CONTROLLERS, SHARES, PROCESS];
+    let found = monitoring::exposition::differences(&groups, &text(&registry));
+    assert_eq!(found, [""; 0]);
 }

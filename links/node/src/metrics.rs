@@ -94,22 +94,22 @@ impl Collector for Shown {
         let (unreachable, waiting) = (&shown.plan.unreachable, &shown.plan.waiting);
         for (name, help, value) in [
             (
-                "overlay_peers",
+                "covey_overlay_peers",
                 "Nodes that this one has a tunnel to",
                 shown.plan.peers.len(),
             ),
             (
-                "overlay_sessions",
+                "covey_overlay_sessions",
                 "Peers that there is a session with",
                 alive.count(),
             ),
             (
-                "overlay_unreachable",
+                "covey_overlay_unreachable",
                 "Peers that neither end reaches",
                 unreachable.len(),
             ),
             (
-                "overlay_waiting",
+                "covey_overlay_waiting",
                 "Members without a key yet",
                 waiting.len(),
             ),
@@ -124,7 +124,7 @@ impl Collector for Shown {
         }
         let help = "Nodes, or parts of what they say, that were refused";
         let mut family =
-            encoder.encode_descriptor("overlay_refused", help, None, MetricType::Gauge)?;
+            encoder.encode_descriptor("covey_overlay_refused", help, None, MetricType::Gauge)?;
         for (reason, count) in refused {
             let gauge = ConstGauge::new(count);
             gauge.encode(family.encode_family(&[("reason", reason)])?)?;
@@ -132,7 +132,7 @@ impl Collector for Shown {
         let help = "Packets that were let go";
         let dropped = shown.dropped;
         let mut family =
-            encoder.encode_descriptor("overlay_dropped", help, None, MetricType::Counter)?;
+            encoder.encode_descriptor("covey_overlay_dropped", help, None, MetricType::Counter)?;
         for (reason, count) in [
             ("no_peer", dropped.no_peer),
             ("no_endpoint", dropped.no_endpoint),
@@ -175,13 +175,16 @@ mod tests {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
-            r#"overlay_refused{reason="key_taken"} 1"#,
-            r#"overlay_dropped_total{reason="source"} 3"#,
-            "overlay_waiting 1",
-            "overlay_peers 0",
+            r#"covey_overlay_refused{reason="key_taken"} 1"#,
+            r#"covey_overlay_dropped_total{reason="source"} 3"#,
+            "covey_overlay_waiting 1",
+            "covey_overlay_peers 0",
         ] {
             assert!(text.contains(line), "no {line} in\n{text}");
         }
+        let listed = [monitoring::catalogue::OVERLAY];
+        let found = monitoring::exposition::differences(&listed, &text);
+        assert_eq!(found, [""; 0]);
         let said = shown.state()["refused"]["b"][0].to_string();
         assert!(said.contains("that of node c"), "{said}");
     }

@@ -41,7 +41,7 @@ pub async fn run(args: Args) -> Result<()> {
     let port = Admin::new();
     port.metrics(kit::metrics::ProcessMetrics::register);
     let requests = RequestCounter::new();
-    port.metrics(|registry| requests.register(registry));
+    port.metrics(|registry| requests.register(registry, "tenant"));
     let client = kit_client::connect::connect(&args.client, &requests).await;
     let client = client.context("set up the client of the tenant cluster's API")?;
     let private = key_file::load(&args.folder)?;

@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 
 use super::body::Bodies;
 use super::certificate::{Material, NAME};
+use super::reviews::Reviews;
 use super::router::router;
 use super::validator::Validator;
 use super::watch::steady;
@@ -61,6 +62,7 @@ pub enum Error {
 pub struct Webhook {
     certificate: Certificate,
     validator: Validator,
+    reviews: Reviews,
 }
 
 impl Webhook {
@@ -70,7 +72,14 @@ impl Webhook {
         Self {
             certificate: Certificate::empty(),
             validator,
+            reviews: Reviews::default(),
         }
+    }
+
+    /// What it counts.
+    #[must_use]
+    pub fn reviews(&self) -> &Reviews {
+        &self.reviews
     }
 
     /// For the admin port: not ready until there is a certificate to serve.
@@ -115,7 +124,7 @@ impl Webhook {
         shutdown: &Shutdown,
     ) -> Result<(), Error> {
         let config = self.certificate.server_config().map_err(Error::Tls)?;
-        let router = router(self.validator, Bodies::default());
+        let router = router(self.validator, Bodies::default(), self.reviews);
         let server = tls_reload::serve_on(listener, config, router, LIMITS, shutdown)
             .map_err(Error::Address)?;
         tracing::info!(address = %server.address, "webhook is open");

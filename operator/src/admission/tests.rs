@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::body::{Bodies, LARGEST};
+use super::reviews::Reviews;
 use super::router::{NODE_POOLS, TENANT_CLUSTERS, router, shortened};
 use super::validator::Validator;
 
@@ -68,7 +69,7 @@ async fn post_to(path: &str, validator: Validator, body: String) -> (StatusCode,
         .header("content-type", "application/json")
         .body(Body::from(body))
         .unwrap();
-    let response = router(validator, Bodies::default())
+    let response = router(validator, Bodies::default(), Reviews::default())
         .oneshot(request)
         .await
         .unwrap();

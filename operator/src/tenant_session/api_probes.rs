@@ -254,6 +254,13 @@ impl ApiProbes {
         }
     }
 
+    /// How one that is probed is reached.
+    #[must_use]
+    pub fn session(&self, uid: &str) -> Option<Session> {
+        let running = lock(&self.running);
+        Some(running.get(uid)?.session.clone())
+    }
+
     /// Ends the probe of one that is up, or gone.
     pub fn forget(&self, uid: &str) {
         lock(&self.running).remove(uid);

@@ -184,6 +184,13 @@ impl Registry {
         })
     }
 
+    /// How a tenant is reached that answered in this process.
+    #[must_use]
+    pub fn session(&self, uid: &str) -> Option<Session> {
+        let entries = lock(&self.entries);
+        Some(entries.get(uid)?.tenant.session.clone())
+    }
+
     /// The certificates of the authority of a tenant that answered in this process, PEM.
     #[must_use]
     pub fn authority(&self, uid: &str) -> Option<String> {

@@ -19,7 +19,7 @@ struct Rule {
 
 /// docs/architecture.md, "Directions". Nobody is allowed to use `activator`, `autoscaler`, `ccm`, `cli`, `csi-proxy`, `dashboard`,
 /// `etcd-agent`, `link-node`, `operator`, `lab-agent`, `bench`, `conformance`, `drill` and `xtask`, which are programs,
-/// and only tests use `testkit` and `fake-clouds`.
+/// and only tests use `testkit`, `fake-clouds` and `monitoring`.
 const RULES: &[Rule] = &[
     Rule {
         name: "api",
@@ -39,6 +39,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "tenant-cp",
         uses: &["api", "kit-objects", "pki"],
+        pure: true,
+    },
+    Rule {
+        name: "monitoring",
+        uses: &[],
         pure: true,
     },
     Rule {

@@ -35,6 +35,7 @@ const PURE_FOLDERS: &[&str] = &[
     "crds/src/",
     "insight/src/",
     "kit/objects/src/",
+    "monitoring/src/",
     "operator/placement/src/",
     "tenant-cp/src/",
     "tenant-cp/pki/src/",

@@ -95,6 +95,7 @@ fn has_backend(line: &str) -> bool {
         "quotabackendbytes",
         "quota_backend_bytes",
         "etcd_disk_backend_commit_duration_seconds",
+        "konnectivity_network_proxy_server_ready_backend_connections",
     ];
     let line = field
         .iter()

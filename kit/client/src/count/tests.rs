@@ -80,14 +80,17 @@ async fn answers_and_failures_are_counted_by_code() {
     }
     assert_eq!((counter.reads(), counter.writes()), (2, 1));
     let mut registry = Registry::default();
-    counter.register(&mut registry);
+    counter.register(&mut registry, "management");
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-    let expected = r#"kubernetes_requests_total{verb="get",resource="pods",code="200"} 2"#;
+    let expected = r#"covey_kubernetes_requests_total{api="management",verb="get",resource="pods",code="200"} 2"#;
     assert!(text.contains(expected), "{text}");
     assert!(
-        text.contains(r#"{verb="delete",resource="pods",code="error"} 1"#),
+        text.contains(r#",verb="delete",resource="pods",code="error"} 1"#),
         "{text}"
     );
     assert!(!text.contains("secret-name"), "{text}");
+    let listed = [monitoring::catalogue::REQUESTS];
+    let found = monitoring::exposition::differences(&listed, &text);
+    assert_eq!(found, [""; 0]);
 }

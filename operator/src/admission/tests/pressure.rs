@@ -77,7 +77,7 @@ impl World {
     fn new() -> Self {
         let bodies = Bodies::default();
         Self {
-            router: router(validator(vec![]), bodies.clone()),
+            router: router(validator(vec![]), bodies.clone(), Reviews::default()),
             bodies,
             meter: Arc::default(),
         }

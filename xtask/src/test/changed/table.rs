@@ -33,6 +33,7 @@ use Reach::{Crate, Everything, Lab, Need, Target};
 
 const CHART: &[Reach] = &[Target("xtask", "chart"), Target("xtask", "chart_api")];
 const INSTALLED: &[Reach] = &[CHART[0], CHART[1], Need("operator")];
+const GENERATED: &[Reach] = &[CHART[0], Target("monitoring", "generated")];
 const HELM: &[Reach] = &[CHART[0], CHART[1], Lab];
 const HOSTS: &[Reach] = &[Crate("lab"), Target("xtask", "lab_host"), Need("host")];
 const MACHINES: &[Reach] = &[Crate("lab"), Need("vm")];
@@ -77,6 +78,16 @@ pub(crate) const TABLE: &[Entry] = &[
         &[Target("api", "reasons")],
         "it is what the catalogue of reasons says",
     ),
+    entry(
+        "docs/metrics.md",
+        &[Target("monitoring", "generated")],
+        "it is what the catalogue of metrics says",
+    ),
+    entry(
+        "docs/runbooks/alerts.md",
+        &[Target("monitoring", "runbooks")],
+        "it has a section for each alert",
+    ),
     entry("docs/**", &[], CHECKED),
     entry("*.md", &[], CHECKED),
     entry("LICENSE", &[], CHECKED),
@@ -90,16 +101,21 @@ pub(crate) const TABLE: &[Entry] = &[
         "only failures are judged by it",
     ),
     // What is installed.
+    entry(
+        "deploy/charts/covey/files/rules.yaml",
+        GENERATED,
+        "it is what the code says",
+    ),
+    entry(
+        "deploy/charts/covey/files/dashboards/**",
+        GENERATED,
+        "they are what the code says",
+    ),
     entry("deploy/charts/**", INSTALLED, "the chart"),
     entry(
         "deploy/tests/**",
         &[Target("xtask", "chart")],
         "values and golden files of the chart",
-    ),
-    entry(
-        "deploy/dashboards/**",
-        &[Target("xtask", "chart")],
-        "its metrics are looked up",
     ),
     entry(
         "deploy/examples/**",
@@ -146,6 +162,11 @@ pub(crate) const TABLE: &[Entry] = &[
         "e2e/lab/programs/csi-sanity/**",
         &[Target("csi-proxy", "t1")],
         "csi-sanity itself",
+    ),
+    entry(
+        "e2e/lab/programs/prometheus/**",
+        &[Target("monitoring", "promtool")],
+        "it tries the rules",
     ),
     entry(
         "e2e/lab/programs/etcd-3.7/**",
