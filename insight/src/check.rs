@@ -68,6 +68,12 @@ checks! {
     Virtualization = 13 "virtualization" after [ManagementReach];
     /// BackupTargets can hold backups.
     BackupTargets = 43 "backup-targets" after [ManagementReach];
+    /// Accounts at clouds let the operator in.
+    CloudAccounts = 49 "cloud-accounts" after [ManagementReach];
+    /// Nothing of machines that are gone is left in an account at a cloud, where it costs.
+    Leaks = 51 "leaks" after [];
+    /// Tenant clusters follow another version of the operator, wave by wave.
+    Fleet = 50 "fleet" after [ManagementReach];
     /// The spec can be carried out.
     Spec = 16 "spec" after [];
     /// Nothing is paused.
@@ -116,7 +122,7 @@ checks! {
     Hosts = 45 "hosts" after [];
     /// Machines become nodes, and stay.
     Machines = 33 "machines" after [
-        Virtualization, Spec, Capacity, TenantNamespace, Authorities, ControlPlanePods, ApiReady
+        Virtualization, CloudAccounts, Spec, Capacity, TenantNamespace, Authorities, ControlPlanePods, ApiReady
     ];
     /// What is deleted goes.
     Deleting = 41 "deleting" after [OperatorLeads];

@@ -7,9 +7,11 @@ use crate::facts::Facts;
 use crate::finding::Finding;
 
 mod backups;
+mod clouds;
 mod cluster;
 mod conditions;
 mod deletion;
+mod fleet;
 mod hosts;
 mod management;
 mod pods;
@@ -19,6 +21,8 @@ mod storage;
 /// What all checks find, in no order that means anything.
 pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
     let mut found = management::check(facts);
+    found.extend(clouds::check(facts));
+    found.extend(fleet::check(facts));
     found.extend(storage::check(facts));
     found.extend(cluster::check(facts));
     found.extend(pools::check(facts));
