@@ -78,6 +78,10 @@ checks! {
     Spec = 16 "spec" after [];
     /// Nothing is paused.
     Paused = 17 "paused" after [];
+    /// Who is to sleep sleeps, and who is to be awake is.
+    Sleep = 53 "sleep" after [];
+    /// No upgrade failed, was returned from, or is kept from beginning.
+    Upgrade = 52 "upgrade" after [];
     /// There is room, and quota.
     Capacity = 32 "capacity" after [];
     /// The tenant namespace is there and the tenant cluster's own.
@@ -120,9 +124,11 @@ checks! {
     Skew = 37 "skew" after [];
     /// Hosts can be used.
     Hosts = 45 "hosts" after [];
+    /// No location of a pool is out while others have machines.
+    Locations = 54 "locations" after [Virtualization, CloudAccounts, Capacity];
     /// Machines become nodes, and stay.
     Machines = 33 "machines" after [
-        Virtualization, CloudAccounts, Spec, Capacity, TenantNamespace, Authorities, ControlPlanePods, ApiReady
+        Virtualization, CloudAccounts, Locations, Spec, Capacity, TenantNamespace, Authorities, ControlPlanePods, ApiReady
     ];
     /// What is deleted goes.
     Deleting = 41 "deleting" after [OperatorLeads];

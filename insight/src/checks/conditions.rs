@@ -104,6 +104,11 @@ fn level(reason: Option<Reason>, age: SignedDuration, grace: SignedDuration) -> 
         Level::Info
     };
     match reason {
+        // Machines are drained first, and machines boot.
+        Some(R::FallingAsleep | R::Waking) => Some(match age > PATIENCE {
+            true => Level::Warning,
+            false => Level::Info,
+        }),
         // A tenant cluster without nodes is whole.
         Some(R::NoNodes) => None,
         // What runs goes on as it is.
@@ -136,6 +141,12 @@ fn by_reason(reason: Reason) -> Option<Check> {
     use Reason as R;
     Some(match reason {
         R::Paused => Check::Paused,
+        R::FallingAsleep | R::Waking => Check::Sleep,
+        R::UpgradeBlocked
+        | R::UpgradeWaiting
+        | R::UpgradeFailed
+        | R::RollingBack
+        | R::RolledBack => Check::Upgrade,
         R::WaitingForStart => Check::Starts,
         R::CertificateAuthorityLost | R::AuthorityUnreadable => Check::Authorities,
         R::NamespaceDeleted | R::DataLost | R::NamespaceTaken => Check::TenantNamespace,

@@ -5,6 +5,7 @@
 
 mod clouds;
 mod installation;
+mod life;
 mod table;
 
 use std::collections::BTreeSet;
@@ -24,7 +25,7 @@ use crate::table::{Row, TABLE};
 
 /// All rows, of each table.
 fn rows() -> impl Iterator<Item = &'static Row> {
-    TABLE.iter().chain(clouds::TABLE)
+    TABLE.iter().chain(clouds::TABLE).chain(life::TABLE)
 }
 
 #[test]
