@@ -13,12 +13,14 @@ use crate::kinds::Kind;
 use self::backups::{Restore, Snapshot};
 use self::create::{CreateCluster, CreatePool};
 use self::logs::Logs;
+use self::overview::{Fleet, Overview};
 use self::sysdump::Sysdump;
 use self::waiting::{Waiting, time};
 
 pub(crate) mod backups;
 pub(crate) mod create;
 pub(crate) mod logs;
+pub(crate) mod overview;
 pub(crate) mod sysdump;
 pub(crate) mod waiting;
 
@@ -128,6 +130,16 @@ pub(crate) enum Command {
     Pause(Named),
     /// Let a paused tenant cluster go on
     Resume(Named),
+    /// Put a tenant cluster to sleep: its machines go, nothing of it runs, and its data stays
+    Sleep(Sleeping),
+    /// Wake a tenant cluster that sleeps
+    Wake(Sleeping),
+    /// Show the hosts of a namespace: who has them, and why one cannot be used
+    Hosts(Overview),
+    /// Show what a namespace may take and what it takes; exit code 3 when that is more
+    Quota(Overview),
+    /// Show how far tenant clusters follow the operator, wave by wave; exit code 3 when that is halted
+    Fleet(Fleet),
     /// Delete a tenant cluster with all its data, or a node pool
     #[command(subcommand)]
     Delete(Delete),
@@ -183,6 +195,15 @@ pub(crate) struct Get {
 pub(crate) struct Named {
     /// The tenant cluster
     pub(crate) name: String,
+}
+
+/// `covey sleep` and `covey wake`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Sleeping {
+    /// The tenant cluster
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
 }
 
 /// `covey describe`.
@@ -295,7 +316,7 @@ pub(crate) struct DeleteOne {
 pub(crate) struct Wait {
     /// The tenant cluster
     pub(crate) name: String,
-    /// What is waited for: ready, deleted, version=VERSION, condition=TYPE or condition=TYPE=STATUS
+    /// What is waited for: ready, asleep, deleted, version=VERSION, condition=TYPE or condition=TYPE=STATUS
     #[arg(long = "for", id = "for", default_value = "ready", value_name = "WHAT")]
     #[arg(value_parser = crate::judge::goal)]
     pub(crate) goal: crate::judge::Goal,

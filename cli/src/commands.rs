@@ -18,8 +18,10 @@ mod get;
 mod kubeconfig;
 mod logs;
 mod near;
+mod overview;
 mod restore;
 mod rotate;
+mod sleep;
 mod snapshot;
 mod sysdump;
 mod upgrade;
@@ -42,6 +44,11 @@ pub(crate) fn run(
         Command::Scale(scale) => ask(change::scale(global, scale)),
         Command::Pause(one) => ask(change::pause(global, one, true)),
         Command::Resume(one) => ask(change::pause(global, one, false)),
+        Command::Sleep(one) => ask(sleep::sleep(global, one)),
+        Command::Wake(one) => ask(sleep::wake(global, one)),
+        Command::Hosts(one) => ask(overview::hosts(global, one)),
+        Command::Quota(one) => ask(overview::quota(global, one)),
+        Command::Fleet(one) => ask(overview::fleet(global, one)),
         Command::Delete(Delete::Cluster(one)) => ask(delete::cluster(global, one)),
         Command::Delete(Delete::Pool(one)) => ask(delete::pool(global, one)),
         Command::Upgrade(one) => ask(upgrade::run(global, one)),

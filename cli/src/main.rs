@@ -24,6 +24,7 @@ mod lead;
 mod logs;
 mod manifest;
 mod output;
+mod overview;
 mod render;
 mod sysdump;
 mod table;

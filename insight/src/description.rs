@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::condition::is_true;
 use api::names::LABEL_COMPONENT;
+use api::tenant_cluster::HibernationPhase;
 use api::{ConditionType, Machine, NodePool, Reason, TenantCluster};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -179,6 +180,20 @@ fn parts(cluster: &TenantCluster, facts: &Facts) -> Vec<Part> {
             name: "degraded",
             state: State::Failing,
             text: degraded.map(sentence).unwrap_or_default(),
+        });
+    }
+    if let Some(told) = &status.hibernation
+        && told.phase != HibernationPhase::Awake
+    {
+        let state = match told.phase {
+            HibernationPhase::Asleep => State::Off,
+            _ => State::Waiting,
+        };
+        let text = text::shown(&format!("{:?}, sent to sleep {}", told.phase, told.since));
+        all.push(Part {
+            name: "sleep",
+            state,
+            text,
         });
     }
     if spec.paused {
