@@ -14,10 +14,12 @@ use crate::exit::Exit;
 
 mod args;
 mod commands;
+mod complete;
 mod connect;
 mod exit;
 #[cfg(test)]
 mod fixture;
+mod forward;
 mod judge;
 mod kinds;
 mod lead;
@@ -28,9 +30,18 @@ mod overview;
 mod render;
 mod sysdump;
 mod table;
+mod tree;
 
 fn main() -> ExitCode {
     let called = env::args_os().next().unwrap_or_default();
+    if is_completion(Path::new(&called)) {
+        let words = env::args_os().skip(1);
+        let words: Vec<_> = words
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let told = output::result(&complete::answer(Args::command(), &words));
+        return told.map_or(Exit::Failed, |()| Exit::Done).into();
+    }
     let mut command = command(Path::new(&called));
     let parsed = command.try_get_matches_from_mut(env::args_os());
     let parsed = parsed.and_then(|matches| Args::from_arg_matches(&matches));
@@ -61,6 +72,12 @@ fn main() -> ExitCode {
     }
 }
 
+/// Whether it is called as kubectl calls what completes a plugin.
+fn is_completion(called: &Path) -> bool {
+    let name = called.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with("kubectl_complete-"))
+}
+
 /// The tree of commands, under the name by which it was called.
 fn command(called: &Path) -> clap::Command {
     let name = called.file_name().and_then(|name| name.to_str());
@@ -81,5 +98,9 @@ mod tests {
         assert!(usage("/usr/local/bin/kubectl-covey").contains("kubectl covey "));
         let own = usage("/usr/local/bin/covey");
         assert!(own.contains("covey ") && !own.contains("kubectl"), "{own}");
+        assert!(is_completion(Path::new(
+            "/usr/local/bin/kubectl_complete-covey"
+        )));
+        assert!(!is_completion(Path::new("/usr/local/bin/kubectl-covey")));
     }
 }

@@ -2,11 +2,15 @@
 //!
 //! Invariant: what is asked for is one field, and what is shown is what the objects say.
 
+use std::path::Path;
+
 use anyhow::Result;
 use api::{FleetPolicy, Host, TenantCluster, TenantQuota};
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use testkit::apiserver::ManagementApi;
+use tokio::process::Command;
 
 use super::{Ended, MASTERS, Shell, broken, condition, say};
 
@@ -117,5 +121,58 @@ async fn sleep_is_one_field_and_what_there_is_is_shown() -> Result<()> {
     policies
         .delete(&name, &kube::api::DeleteParams::default())
         .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn objects_are_shown_by_owner_and_a_command_is_run_with_the_kubeconfig() -> Result<()> {
+    let Some(api) = ManagementApi::bare().await? else {
+        return Ok(());
+    };
+    let namespace = api.namespace("cli").await?;
+    broken(api, &namespace).await?;
+    let (shell, client) = (Shell::new(api, &namespace, &[MASTERS])?, api.admin()?);
+
+    let told = shell.run("tree demo").await?;
+    let told = told.expect(0, &["TenantCluster/demo", "  └ NodePool/demo-workers"], &[]);
+    assert!(!told.out.contains("etcd-0"), "{told:?}");
+    shell.run("tree demo --namespaces").await?.expect(
+        0,
+        &["tenant namespace covey-", "Pod/etcd-0"],
+        &[],
+    );
+    // Its kubeconfig names no context.
+    shell
+        .run("tree demo --inside")
+        .await?
+        .expect(1, &[], &["kubeconfig of the tenant cluster"]);
+
+    let connect = |script: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_covey"));
+        command.arg("--kubeconfig").arg(shell.kubeconfig.path());
+        command.args(["--namespace", &namespace, "connect", "demo", "--"]);
+        command.args(["sh", "-c", script]).kill_on_drop(true);
+        command
+    };
+    let nowhere = Ended::of(connect("exit 0").output().await?);
+    nowhere.expect(1, &[], &["cannot be reached", "covey doctor demo"]);
+    // The management API stands for the tenant's: it can be reached.
+    let secrets: Api<Secret> = Api::namespaced(client, &namespace);
+    let value = format!("clusters: [{{cluster: {{server: \"{}\"}}}}]\n", api.url());
+    let patch = json!({"stringData": {"value": value}});
+    let params = PatchParams::default();
+    secrets
+        .patch("demo-kubeconfig", &params, &Patch::Merge(&patch))
+        .await?;
+    let ran = Ended::of(
+        connect("echo $KUBECONFIG; cat $KUBECONFIG; exit 7")
+            .output()
+            .await?,
+    );
+    let ran = ran.expect(7, &["clusters: [{cluster: {server:"], &[]);
+    let path = ran.out.lines().next().unwrap_or_default();
+    assert!(path.contains("covey-connect-") && !Path::new(path).exists());
+    let ended = Ended::of(connect("kill -TERM $$").output().await?);
+    ended.expect(143, &[], &[]);
     Ok(())
 }
