@@ -12,6 +12,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use crate::args::Args;
 use crate::exit::Exit;
 
+mod anonymous;
 mod args;
 mod commands;
 mod complete;
