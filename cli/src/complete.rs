@@ -83,8 +83,7 @@ fn subcommands(command: &Command) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-fn lines(found: Vec<String>, partial: &str, directive: &str) -> String {
-    let mut found = found;
+fn lines(mut found: Vec<String>, partial: &str, directive: &str) -> String {
     found.retain(|one| one.starts_with(partial));
     found.sort();
     found.dedup();

@@ -47,7 +47,7 @@ const SIGNALLED: i32 = 128;
 
 pub(super) async fn run(global: &Global, args: &Connect) -> Result<Exit, Failure> {
     let prepared = tokio::select! {
-        prepared = prepare(global, &args.name) => prepared?,
+        prepared = Box::pin(prepare(global, &args.name)) => prepared?,
         _ = ctrl_c() => return Ok(Exit::Interrupted),
     };
     let folder = Folder::new()?;

@@ -63,7 +63,8 @@ struct Report<'a> {
 pub(super) async fn run(global: &Global, args: &Tree) -> Result<Exit, Failure> {
     let connection = connect(global).await?;
     let (client, namespace) = (&connection.client, connection.namespace.as_str());
-    let (own, space) = own(client, namespace, &args.name).await?;
+    // It is large, because many requests are made side by side.
+    let (own, space) = Box::pin(own(client, namespace, &args.name)).await?;
     let mut places = vec![own];
     if args.namespaces {
         match &space {
