@@ -11,24 +11,29 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use crate::kinds::Kind;
 
 use self::backups::{Restore, Snapshot};
+use self::connect::Connect;
 use self::create::{CreateCluster, CreatePool};
 use self::logs::Logs;
+use self::overview::{Fleet, Overview, Tree};
 use self::sysdump::Sysdump;
 use self::waiting::{Waiting, time};
 
 pub(crate) mod backups;
+pub(crate) mod connect;
 pub(crate) mod create;
 pub(crate) mod logs;
+pub(crate) mod overview;
 pub(crate) mod sysdump;
 pub(crate) mod waiting;
+
+/// How commands end, as docs/cli.md has it.
+pub(crate) const EXIT_CODES: &str = "Exit codes: 0 done, 1 failure, 2 usage, 3 not Ready or a check failed, 4 time ran out, \
+5 not found, 6 not allowed, 7 refused by admission, 130 interrupted.";
 
 /// Tenant clusters of Covey: see them, make them, and find out what is wrong
 #[derive(Debug, Parser)]
 #[command(name = "covey", version, max_term_width = 100)]
-#[command(
-    after_help = "Exit codes: 0 done, 1 failure, 2 usage, 3 not Ready or a check failed, 4 time ran out, \
-5 not found, 6 not allowed, 7 refused by admission, 130 interrupted."
-)]
+#[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -115,10 +120,14 @@ pub(crate) enum Command {
     /// Show one tenant cluster with its parts, pools and machines; exit code 3 when it is not Ready
     #[command(visible_alias = "status")]
     Describe(Describe),
+    /// Show the objects of a tenant cluster by who owns them
+    Tree(Tree),
     /// Find what is wrong, the cause first, and say what mends it; exit code 3 when something is
     Doctor(Doctor),
     /// Get the administrator's kubeconfig of a tenant cluster
     Kubeconfig(Kubeconfig),
+    /// Run a command with the administrator's kubeconfig of a tenant cluster; ends with the command's exit code
+    Connect(Connect),
     /// Make a tenant cluster or a node pool
     #[command(subcommand)]
     Create(Create),
@@ -128,6 +137,16 @@ pub(crate) enum Command {
     Pause(Named),
     /// Let a paused tenant cluster go on
     Resume(Named),
+    /// Put a tenant cluster to sleep: its machines go, nothing of it runs, and its data stays
+    Sleep(Sleeping),
+    /// Wake a tenant cluster that sleeps
+    Wake(Sleeping),
+    /// Show the hosts of a namespace: who has them, and why one cannot be used
+    Hosts(Overview),
+    /// Show what a namespace may take and what it takes; exit code 3 when that is more
+    Quota(Overview),
+    /// Show how far tenant clusters follow the operator, wave by wave; exit code 3 when that is halted
+    Fleet(Fleet),
     /// Delete a tenant cluster with all its data, or a node pool
     #[command(subcommand)]
     Delete(Delete),
@@ -157,6 +176,12 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Write a manual page for each command
+    Man {
+        /// The folder that they go to; it is made where it is not there
+        #[arg(long, value_name = "FOLDER")]
+        dir: PathBuf,
+    },
 }
 
 /// `covey get`.
@@ -183,6 +208,15 @@ pub(crate) struct Get {
 pub(crate) struct Named {
     /// The tenant cluster
     pub(crate) name: String,
+}
+
+/// `covey sleep` and `covey wake`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Sleeping {
+    /// The tenant cluster
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
 }
 
 /// `covey describe`.
@@ -295,7 +329,7 @@ pub(crate) struct DeleteOne {
 pub(crate) struct Wait {
     /// The tenant cluster
     pub(crate) name: String,
-    /// What is waited for: ready, deleted, version=VERSION, condition=TYPE or condition=TYPE=STATUS
+    /// What is waited for: ready, asleep, deleted, version=VERSION, condition=TYPE or condition=TYPE=STATUS
     #[arg(long = "for", id = "for", default_value = "ready", value_name = "WHAT")]
     #[arg(value_parser = crate::judge::goal)]
     pub(crate) goal: crate::judge::Goal,

@@ -8,6 +8,7 @@ use crate::args::{Args, Command, Create, Delete};
 use crate::exit::{Exit, Failure};
 
 mod change;
+mod connect;
 mod create;
 mod delete;
 mod describe;
@@ -17,11 +18,15 @@ mod explain;
 mod get;
 mod kubeconfig;
 mod logs;
+mod man;
 mod near;
+mod overview;
 mod restore;
 mod rotate;
+mod sleep;
 mod snapshot;
 mod sysdump;
+mod tree;
 mod upgrade;
 mod version;
 mod wait;
@@ -35,13 +40,20 @@ pub(crate) fn run(
     match &args.command {
         Command::Get(get) => ask(get::run(global, get)),
         Command::Describe(one) => ask(describe::run(global, one)),
+        Command::Tree(tree) => ask(tree::run(global, tree)),
         Command::Doctor(doctor) => ask(doctor::run(global, doctor)),
         Command::Kubeconfig(one) => ask(kubeconfig::run(global, one)),
+        Command::Connect(one) => stay(connect::run(global, one)),
         Command::Create(Create::Cluster(one)) => ask(create::cluster(global, one)),
         Command::Create(Create::Pool(one)) => ask(create::pool(global, one)),
         Command::Scale(scale) => ask(change::scale(global, scale)),
         Command::Pause(one) => ask(change::pause(global, one, true)),
         Command::Resume(one) => ask(change::pause(global, one, false)),
+        Command::Sleep(one) => ask(sleep::sleep(global, one)),
+        Command::Wake(one) => ask(sleep::wake(global, one)),
+        Command::Hosts(one) => ask(overview::hosts(global, one)),
+        Command::Quota(one) => ask(overview::quota(global, one)),
+        Command::Fleet(one) => ask(overview::fleet(global, one)),
         Command::Delete(Delete::Cluster(one)) => ask(delete::cluster(global, one)),
         Command::Delete(Delete::Pool(one)) => ask(delete::pool(global, one)),
         Command::Upgrade(one) => ask(upgrade::run(global, one)),
@@ -54,6 +66,7 @@ pub(crate) fn run(
         Command::Version(one) => ask(version::run(global, one)),
         Command::Wait(one) => ask(wait::run(global, one)),
         Command::ExplainCondition(one) => explain::run(one, global.output),
+        Command::Man { dir } => man::run(dir),
         Command::Completion { shell: which } => {
             let text = shell(*which);
             crate::output::result(&String::from_utf8_lossy(&text))?;
@@ -64,6 +77,16 @@ pub(crate) fn run(
 
 /// Runs what asks the API, until it is done or the user interrupts it.
 fn ask(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    stay(async {
+        tokio::select! {
+            ended = command => ended,
+            _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+        }
+    })
+}
+
+/// The same of what minds interruptions itself.
+fn stay(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -75,12 +98,7 @@ fn ask(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Fai
             "look at the limits of this process: `ulimit -a`",
         )
     })?;
-    let ended = runtime.block_on(async {
-        tokio::select! {
-            ended = command => ended,
-            _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
-        }
-    });
+    let ended = runtime.block_on(command);
     // Connections that are still being made are nobody's any more.
     runtime.shutdown_background();
     ended

@@ -5,8 +5,10 @@
 
 use std::env;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kit_client::body_limit::{BodyLimitLayer, BodyLimits, ByteCounter};
+use kit_client::crypto::install_crypto;
 use kit_client::deadline::DeadlineLayer;
 use kit_client::errors::chain;
 use kit_client::transport::transport;
@@ -40,25 +42,58 @@ pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
     }
     let namespace = global.namespace.clone();
     let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
+    let client = bounded(&config, global.request_timeout)?;
+    Ok(Connection {
+        client,
+        namespace,
+        context,
+    })
+}
+
+/// A client whose answers are bounded in time and bytes.
+fn bounded(config: &Config, time: Duration) -> Result<Client, Failure> {
     let unusable = |error: &kit_client::error::Error| {
         let mend = "look at `kubectl config view --minify`, or choose another `--context`";
         Failure::new(Exit::Failed, &chain(error), mend)
     };
-    let transport = transport(&config).map_err(|error| unusable(&error))?;
+    let transport = transport(config).map_err(|error| unusable(&error))?;
     let limits = BodyLimits {
         answer: ANSWER,
         ..BodyLimits::default()
     };
     let service = ServiceBuilder::new()
         .layer(BodyLimitLayer::new(limits, ByteCounter::new(ALL)))
-        .layer(DeadlineLayer::new(global.request_timeout))
+        .layer(DeadlineLayer::new(time))
         .service(transport);
-    let client = Client::new(service, namespace.clone());
-    Ok(Connection {
-        client,
-        namespace,
-        context,
-    })
+    Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+/// A client by which ports are forwarded: what is forwarded needs HTTP/1.1, and lasts as long as it does.
+pub(crate) async fn upgradable(global: &Global) -> Result<Client, Failure> {
+    let (mut config, _) = config(global).await?;
+    if let Some(user) = &global.as_user {
+        config.auth_info.impersonate = Some(user.clone());
+        config.auth_info.impersonate_groups = Some(global.as_group.clone());
+    }
+    config.read_timeout = None;
+    config.write_timeout = None;
+    install_crypto();
+    let client = Client::try_from(config);
+    client.map_err(|error| Failure::of("make a client", &error))
+}
+
+/// The client of a tenant cluster's API, from its kubeconfig. Nothing is sent yet.
+pub(crate) async fn inside_of(kubeconfig: &str, time: Duration) -> Result<Client, Failure> {
+    // The error may quote the text, which has keys in it.
+    let unread = || {
+        let what = "the kubeconfig of the tenant cluster cannot be read";
+        let mend = "`covey doctor` says whether the operator can write it anew";
+        Failure::new(Exit::Failed, what, mend)
+    };
+    let read = Kubeconfig::from_yaml(kubeconfig).map_err(|_| unread())?;
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(read, &options).await;
+    bounded(&config.map_err(|_| unread())?, time)
 }
 
 async fn config(global: &Global) -> Result<(Config, Option<String>), Failure> {

@@ -13,28 +13,48 @@ use kit_client::errors::chain;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Exit {
     /// It is done, and the answer is a good one.
-    Done = 0,
+    Done,
     /// It failed.
-    Failed = 1,
+    Failed,
     /// The command line makes no sense.
-    Usage = 2,
+    Usage,
     /// It was answered, and the answer is "not Ready" or "a check failed".
-    Answered = 3,
+    Answered,
     /// Time ran out.
-    TimedOut = 4,
+    TimedOut,
     /// There is no such object.
-    NotFound = 5,
+    NotFound,
     /// The API does not let the caller (401, 403).
-    NotAllowed = 6,
+    NotAllowed,
     /// Admission refused it.
-    Refused = 7,
+    Refused,
     /// Interrupted by the user (128 + SIGINT).
-    Interrupted = 130,
+    Interrupted,
+    /// The command that was run for the user ended so.
+    Passed(u8),
+}
+
+impl Exit {
+    /// The code that the process ends with.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Answered => 3,
+            Self::TimedOut => 4,
+            Self::NotFound => 5,
+            Self::NotAllowed => 6,
+            Self::Refused => 7,
+            Self::Interrupted => 130,
+            Self::Passed(code) => code,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(exit.code())
     }
 }
 
@@ -176,7 +196,7 @@ mod tests {
             Exit::Refused,
             Exit::Interrupted,
         ] {
-            let row = format!("| {} |", exit as u8);
+            let row = format!("| {} |", exit.code());
             assert!(page.contains(&row), "docs/cli.md lacks {row}");
         }
     }

@@ -23,6 +23,8 @@ pub(crate) enum Goal {
     Version(String),
     /// So many machines of a pool are ready, and no others are wanted.
     Machines(i32),
+    /// Nothing of it runs, as it was asked to.
+    Asleep,
     /// It is gone.
     Deleted,
 }
@@ -39,9 +41,11 @@ impl Goal {
 
 /// Reads `--for`.
 pub(crate) fn goal(text: &str) -> Result<Goal, String> {
-    let form = "write ready, deleted, version=VERSION, condition=TYPE or condition=TYPE=STATUS";
+    let form =
+        "write ready, asleep, deleted, version=VERSION, condition=TYPE or condition=TYPE=STATUS";
     match text {
         "ready" => return Ok(Goal::ready()),
+        "asleep" => return Ok(Goal::Asleep),
         "deleted" | "delete" => return Ok(Goal::Deleted),
         _ => {}
     }
@@ -136,7 +140,9 @@ pub(crate) fn judge(goal: &Goal, begun: &Begun, seen: Option<&Seen>) -> Verdict 
     let Some(seen) = seen.filter(is_same) else {
         return match goal {
             Goal::Deleted => Verdict::Done,
-            Goal::Condition { .. } | Goal::Version(_) | Goal::Machines(_) => Verdict::Gone,
+            Goal::Condition { .. } | Goal::Version(_) | Goal::Machines(_) | Goal::Asleep => {
+                Verdict::Gone
+            }
         };
     };
     let is_current = seen.observed >= seen.generation.max(begun.generation);
@@ -155,6 +161,10 @@ pub(crate) fn judge(goal: &Goal, begun: &Begun, seen: Option<&Seen>) -> Verdict 
         }
         Goal::Version(version) => (ready, is_ready && seen.version.as_ref() == Some(version)),
         Goal::Machines(wanted) => (ready, is_ready && seen.ready == *wanted),
+        Goal::Asleep => {
+            let told = seen.condition(ready);
+            (ready, told.is_some_and(|c| c.reason == Reason::Hibernated))
+        }
         Goal::Deleted => (ready, false),
     };
     if reached {

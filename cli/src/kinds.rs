@@ -3,8 +3,8 @@
 //! Invariant: a name of kubectl (`tc`, `nodepools`) names the same kind here.
 
 use api::{
-    BackupTarget, FleetPolicy, Host, Machine, NodePool, Restore, Snapshot, TenantCluster,
-    TenantQuota,
+    BackupTarget, FleetPolicy, Host, Machine, NodePool, ProviderConfig, Restore, Snapshot,
+    TenantCluster, TenantQuota,
 };
 use clap::ValueEnum;
 use kube::core::ApiResource;
@@ -33,6 +33,9 @@ pub(crate) enum Kind {
     /// Backup targets
     #[value(aliases = ["backuptarget", "target", "targets"])]
     Backuptargets,
+    /// Accounts at clouds
+    #[value(aliases = ["providerconfig", "pc", "account", "accounts"])]
+    Providerconfigs,
     /// Fleet policies
     #[value(aliases = ["fleetpolicy", "fp"])]
     Fleetpolicies,
@@ -52,6 +55,7 @@ impl Kind {
             Self::Snapshots => ApiResource::erase::<Snapshot>(&()),
             Self::Restores => ApiResource::erase::<Restore>(&()),
             Self::Backuptargets => ApiResource::erase::<BackupTarget>(&()),
+            Self::Providerconfigs => ApiResource::erase::<ProviderConfig>(&()),
             Self::Fleetpolicies => ApiResource::erase::<FleetPolicy>(&()),
             Self::Quotas => ApiResource::erase::<TenantQuota>(&()),
         }

@@ -12,24 +12,37 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use crate::args::Args;
 use crate::exit::Exit;
 
+mod anonymous;
 mod args;
 mod commands;
+mod complete;
 mod connect;
 mod exit;
 #[cfg(test)]
 mod fixture;
+mod forward;
 mod judge;
 mod kinds;
 mod lead;
 mod logs;
 mod manifest;
 mod output;
+mod overview;
 mod render;
 mod sysdump;
 mod table;
+mod tree;
 
 fn main() -> ExitCode {
     let called = env::args_os().next().unwrap_or_default();
+    if is_completion(Path::new(&called)) {
+        let words = env::args_os().skip(1);
+        let words: Vec<_> = words
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let told = output::result(&complete::answer(Args::command(), &words));
+        return told.map_or(Exit::Failed, |()| Exit::Done).into();
+    }
     let mut command = command(Path::new(&called));
     let parsed = command.try_get_matches_from_mut(env::args_os());
     let parsed = parsed.and_then(|matches| Args::from_arg_matches(&matches));
@@ -60,6 +73,12 @@ fn main() -> ExitCode {
     }
 }
 
+/// Whether it is called as kubectl calls what completes a plugin.
+fn is_completion(called: &Path) -> bool {
+    let name = called.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with("kubectl_complete-"))
+}
+
 /// The tree of commands, under the name by which it was called.
 fn command(called: &Path) -> clap::Command {
     let name = called.file_name().and_then(|name| name.to_str());
@@ -80,5 +99,9 @@ mod tests {
         assert!(usage("/usr/local/bin/kubectl-covey").contains("kubectl covey "));
         let own = usage("/usr/local/bin/covey");
         assert!(own.contains("covey ") && !own.contains("kubectl"), "{own}");
+        assert!(is_completion(Path::new(
+            "/usr/local/bin/kubectl_complete-covey"
+        )));
+        assert!(!is_completion(Path::new("/usr/local/bin/kubectl-covey")));
     }
 }

@@ -12,6 +12,8 @@ use insight::text::{REDACTED, redact};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::anonymous::Mask;
+
 /// Annotations whose values are kept: they are Covey's and Kubernetes' own, and hold states and times.
 const ANNOTATIONS: &[&str] = &[
     "covey.dev/",
@@ -27,6 +29,7 @@ pub(crate) struct Archive {
     files: BTreeMap<String, Vec<u8>>,
     missing: BTreeMap<String, String>,
     room: usize,
+    mask: Option<Mask>,
 }
 
 /// `index.json`; it only ever gains fields.
@@ -48,7 +51,24 @@ impl Archive {
             files: BTreeMap::new(),
             missing: BTreeMap::new(),
             room,
+            mask: None,
         }
+    }
+
+    /// The same, without names and addresses from now on.
+    pub(crate) fn masked(mut self, mask: Mask) -> Self {
+        self.mask = Some(mask);
+        self
+    }
+
+    /// What the hashes stand for that are in the place of names; none where names are as they are.
+    pub(crate) fn told(&self) -> Option<String> {
+        self.mask.as_ref().map(Mask::told)
+    }
+
+    fn without_names(&self, text: &str) -> String {
+        let masked = self.mask.as_ref().map(|mask| mask.text(text));
+        masked.unwrap_or_else(|| text.to_owned())
     }
 
     /// Adds objects of one kind, without what may be secret.
@@ -62,11 +82,12 @@ impl Archive {
 
     /// Adds a text. One that does not find room is missing.
     pub(crate) fn text(&mut self, path: &str, text: &str) {
-        let text = redact(text);
+        let text = self.without_names(&redact(text));
         match self.room.checked_sub(text.len()) {
             Some(room) => {
                 self.room = room;
-                self.files.insert(path.to_owned(), text.into_bytes());
+                let path = self.without_names(path);
+                self.files.insert(path, text.into_bytes());
             }
             None => self.lacks(path, "there was no room for it: a larger `--max-size`"),
         }
@@ -75,7 +96,7 @@ impl Archive {
     /// Adds a log: as much of its end as finds room, in whole lines.
     pub(crate) fn log(&mut self, path: &str, text: &str) {
         // What is put in the place of secrets may be longer than they were.
-        let text = redact(text);
+        let text = self.without_names(&redact(text));
         let mut start = text.len().saturating_sub(self.room);
         while !text.is_char_boundary(start) {
             start += 1;
@@ -93,13 +114,14 @@ impl Archive {
                 &format!("{cut} bytes found no room: a larger `--max-size`"),
             );
         }
-        self.files.insert(path.to_owned(), kept.as_bytes().to_vec());
+        let path = self.without_names(path);
+        self.files.insert(path, kept.as_bytes().to_vec());
     }
 
     /// Notes what is not there, and why.
     pub(crate) fn lacks(&mut self, path: &str, why: &str) {
-        self.missing
-            .insert(path.to_owned(), insight::text::shown(why));
+        let (path, why) = (self.without_names(path), self.without_names(why));
+        self.missing.insert(path, insight::text::shown(&why));
     }
 
     /// How many files it has, and how many are missing.
@@ -246,6 +268,27 @@ mod tests {
             "{index}"
         );
         assert!(!read.contains_key("dump/b"));
+    }
+
+    #[test]
+    fn without_names_there_is_none_in_files_paths_and_reasons() {
+        let mask = Mask::new(b"k", ["demo".to_owned()]);
+        let mut archive = Archive::new(1 << 20).masked(mask);
+        archive.objects(
+            "namespaces/covey-demo-1/pods.json",
+            vec![json!({"metadata": {"name": "demo"}})],
+        );
+        archive.log("logs/demo.log", "demo leads at 10.0.0.7\n");
+        archive.lacks("demo.json", "no rights in demo");
+        let read = read(&archive);
+        for (path, text) in &read {
+            assert!(
+                !path.contains("demo") && !text.contains("demo"),
+                "{path}: {text}"
+            );
+            assert!(!text.contains("10.0.0.7"), "{path}: {text}");
+        }
+        assert!(archive.told().unwrap().ends_with(" demo\n"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Invariant: pure. All of them are in namespaces, and none holds a secret.
 
-use api::{Host, Machine, NodePool, Restore, Snapshot, TenantCluster};
+use api::{Host, Machine, NodePool, ProviderConfig, Restore, Snapshot, TenantCluster};
 use kube::core::ApiResource;
 
 /// A kind of Covey.
@@ -20,17 +20,20 @@ pub enum Kind {
     Snapshots,
     /// Restores.
     Restores,
+    /// Accounts at clouds.
+    ProviderConfigs,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Clusters,
         Self::Pools,
         Self::Machines,
         Self::Hosts,
         Self::Snapshots,
         Self::Restores,
+        Self::ProviderConfigs,
     ];
 
     /// Its word in addresses: `/pools`.
@@ -43,6 +46,7 @@ impl Kind {
             Self::Hosts => "hosts",
             Self::Snapshots => "snapshots",
             Self::Restores => "restores",
+            Self::ProviderConfigs => "providerconfigs",
         }
     }
 
@@ -62,6 +66,7 @@ impl Kind {
             Self::Hosts => "Hosts",
             Self::Snapshots => "Snapshots",
             Self::Restores => "Restores",
+            Self::ProviderConfigs => "Accounts at clouds",
         }
     }
 
@@ -75,6 +80,7 @@ impl Kind {
             Self::Hosts => ApiResource::erase::<Host>(&()),
             Self::Snapshots => ApiResource::erase::<Snapshot>(&()),
             Self::Restores => ApiResource::erase::<Restore>(&()),
+            Self::ProviderConfigs => ApiResource::erase::<ProviderConfig>(&()),
         }
     }
 }

@@ -68,10 +68,20 @@ checks! {
     Virtualization = 13 "virtualization" after [ManagementReach];
     /// BackupTargets can hold backups.
     BackupTargets = 43 "backup-targets" after [ManagementReach];
+    /// Accounts at clouds let the operator in.
+    CloudAccounts = 49 "cloud-accounts" after [ManagementReach];
+    /// Nothing of machines that are gone is left in an account at a cloud, where it costs.
+    Leaks = 51 "leaks" after [];
+    /// Tenant clusters follow another version of the operator, wave by wave.
+    Fleet = 50 "fleet" after [ManagementReach];
     /// The spec can be carried out.
     Spec = 16 "spec" after [];
     /// Nothing is paused.
     Paused = 17 "paused" after [];
+    /// Who is to sleep sleeps, and who is to be awake is.
+    Sleep = 53 "sleep" after [];
+    /// No upgrade failed, was returned from, or is kept from beginning.
+    Upgrade = 52 "upgrade" after [];
     /// There is room, and quota.
     Capacity = 32 "capacity" after [];
     /// The tenant namespace is there and the tenant cluster's own.
@@ -114,9 +124,11 @@ checks! {
     Skew = 37 "skew" after [];
     /// Hosts can be used.
     Hosts = 45 "hosts" after [];
+    /// No location of a pool is out while others have machines.
+    Locations = 54 "locations" after [Virtualization, CloudAccounts, Capacity];
     /// Machines become nodes, and stay.
     Machines = 33 "machines" after [
-        Virtualization, Spec, Capacity, TenantNamespace, Authorities, ControlPlanePods, ApiReady
+        Virtualization, CloudAccounts, Locations, Spec, Capacity, TenantNamespace, Authorities, ControlPlanePods, ApiReady
     ];
     /// What is deleted goes.
     Deleting = 41 "deleting" after [OperatorLeads];

@@ -7,20 +7,30 @@ use crate::facts::Facts;
 use crate::finding::Finding;
 
 mod backups;
+mod clouds;
 mod cluster;
 mod conditions;
 mod deletion;
+mod fleet;
 mod hosts;
+mod locations;
 mod management;
 mod pods;
 mod pools;
+mod sleep;
 mod storage;
+mod upgrades;
 
 /// What all checks find, in no order that means anything.
 pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
     let mut found = management::check(facts);
+    found.extend(clouds::check(facts));
+    found.extend(fleet::check(facts));
     found.extend(storage::check(facts));
+    found.extend(upgrades::check(facts));
     found.extend(cluster::check(facts));
+    found.extend(sleep::check(facts));
+    found.extend(locations::check(facts));
     found.extend(pools::check(facts));
     found.extend(hosts::check(facts));
     found.extend(backups::check(facts));

@@ -2,10 +2,11 @@
 //!
 //! Invariant: equal machines share a line and different ones never do; what could not be read is said so in its place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::condition::is_true;
 use api::names::LABEL_COMPONENT;
+use api::tenant_cluster::HibernationPhase;
 use api::{ConditionType, Machine, NodePool, Reason, TenantCluster};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -16,7 +17,7 @@ use kube::ResourceExt as _;
 use crate::description::types::{
     Description, MachineGroup, Part, PoolDescription, State, WarningEvent,
 };
-use crate::facts::Facts;
+use crate::facts::{Facts, accounts, is_held};
 use crate::text;
 
 pub mod types;
@@ -46,6 +47,10 @@ pub fn describe(
     let ours = pools.into_iter().flatten().filter(|pool| {
         pool.spec.cluster_name == name && pool.namespace().as_deref() == Some(&namespace)
     });
+    let ours: Vec<_> = ours.collect();
+    let mut parts = parts(cluster, facts);
+    parts.extend(cloud(&ours, facts));
+    parts.extend(fleet(cluster, facts));
     Description {
         api_version: "cli.covey.dev/v1",
         kind: "ClusterDescription",
@@ -55,8 +60,8 @@ pub fn describe(
         reason: told.map(|c| c.reason.clone()).unwrap_or_default(),
         message: told.map(sentence).unwrap_or_default(),
         is_current: status.observed_generation.unwrap_or_default() >= generation,
-        parts: parts(cluster, facts),
-        pools: ours.map(|pool| of_pool(pool, facts)).collect(),
+        parts,
+        pools: ours.iter().map(|pool| of_pool(pool, facts)).collect(),
         not_read: not_read(facts, events),
         warnings: warnings(events, most),
         name,
@@ -177,6 +182,20 @@ fn parts(cluster: &TenantCluster, facts: &Facts) -> Vec<Part> {
             text: degraded.map(sentence).unwrap_or_default(),
         });
     }
+    if let Some(told) = &status.hibernation
+        && told.phase != HibernationPhase::Awake
+    {
+        let state = match told.phase {
+            HibernationPhase::Asleep => State::Off,
+            _ => State::Waiting,
+        };
+        let text = text::shown(&format!("{:?}, sent to sleep {}", told.phase, told.since));
+        all.push(Part {
+            name: "sleep",
+            state,
+            text,
+        });
+    }
     if spec.paused {
         all.push(Part {
             name: "paused",
@@ -265,6 +284,72 @@ fn addons(cluster: &TenantCluster, conditions: &[Condition]) -> Part {
         state: worst,
         text,
     }
+}
+
+/// The accounts at clouds by which its machines are made; none where no pool has one.
+fn cloud(pools: &[&NodePool], facts: &Facts) -> Option<Part> {
+    let names: BTreeSet<_> = pools.iter().flat_map(|pool| accounts(pool)).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let mut worst = State::Ok;
+    let words = names.into_iter().map(|name| {
+        let (state, words) = account(name, facts);
+        worst = worst.max(state);
+        words
+    });
+    let text = words.collect::<Vec<_>>().join(" · ");
+    Some(Part {
+        name: "cloud",
+        state: worst,
+        text,
+    })
+}
+
+fn account(name: &str, facts: &Facts) -> (State, String) {
+    let Known::Known(all) = &facts.provider_configs else {
+        return (State::Unknown, format!("{name} ?"));
+    };
+    let Some(config) = all.iter().find(|config| config.name_any() == name) else {
+        return (State::Failing, format!("{name} is not there"));
+    };
+    let status = config.status.clone().unwrap_or_default();
+    let ready = find(&status.conditions, ConditionType::Ready);
+    let state = state_of(ready);
+    let mut words = name.to_owned();
+    if state != State::Ok {
+        let said = ready.map_or("nothing is said of it yet".to_owned(), sentence);
+        words = format!("{name}: {said}");
+    }
+    match find(&status.conditions, ConditionType::Leaks).filter(|c| c.status == "True") {
+        Some(leaks) => {
+            words = format!("{words} ({})", sentence(leaks));
+            (state.max(State::Waiting), words)
+        }
+        None => (state, words),
+    }
+}
+
+/// That it waits for its turn to follow another version of the operator; none of one that does not.
+fn fleet(cluster: &TenantCluster, facts: &Facts) -> Option<Part> {
+    if !is_held(cluster) {
+        return None;
+    }
+    let policies = facts.management.fleet_policies.as_ref().there();
+    let mut said = policies.into_iter().flatten().filter_map(|policy| {
+        let conditions = &policy.status.as_ref()?.conditions;
+        let told = find(conditions, ConditionType::Progressing)?;
+        let is_followed = told.reason != Reason::FleetPolicyIgnored;
+        is_followed.then(|| format!("FleetPolicy {}: {}", policy.name_any(), sentence(told)))
+    });
+    let said = said.next();
+    Some(Part {
+        name: "fleet",
+        state: State::Waiting,
+        text: said.unwrap_or_else(|| {
+            "runs as before until a FleetPolicy lets it follow the operator: `covey fleet` says whose turn it is".to_owned()
+        }),
+    })
 }
 
 fn is_of(pod: &Pod, component: &str) -> bool {

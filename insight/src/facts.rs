@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use api::{BackupTarget, Host, Machine, NodePool, Restore, Snapshot, TenantCluster, TenantQuota};
+use api::{
+    BackupTarget, FleetPolicy, Host, Machine, NodePool, ProviderConfig, Restore, Snapshot,
+    TenantCluster, TenantQuota,
+};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
@@ -44,10 +47,44 @@ pub struct Facts {
     pub snapshots: Known<Vec<Snapshot>>,
     /// The Restores of their namespaces.
     pub restores: Known<Vec<Restore>>,
+    /// The ProviderConfigs of their namespaces: accounts at clouds.
+    pub provider_configs: Known<Vec<ProviderConfig>>,
     /// What was read of tenant namespaces, by their names; of others nothing is known.
     pub tenant_namespaces: BTreeMap<String, TenantNamespace>,
     /// What could not be read for want of rights: `list pods in covey-demo-0a1b2c3d11`.
     pub not_allowed: Vec<String>,
+}
+
+impl Facts {
+    /// Whether a pool that is known has machines made by an account at a cloud.
+    #[must_use]
+    pub fn has_accounts(&self) -> bool {
+        let mut pools = self.pools.as_ref().there().into_iter().flatten();
+        pools.any(|pool| accounts(pool).next().is_some())
+    }
+
+    /// Whether a tenant cluster that is known waits for a FleetPolicy.
+    #[must_use]
+    pub fn has_held(&self) -> bool {
+        let mut clusters = self.clusters.as_ref().there().into_iter().flatten();
+        clusters.any(is_held)
+    }
+}
+
+/// Names of the ProviderConfigs by which a pool's machines are made, as its spec has them.
+pub fn accounts(pool: &NodePool) -> impl Iterator<Item = &str> {
+    let providers = pool.spec.providers();
+    providers
+        .into_iter()
+        .filter_map(|(_, provider)| provider.config_name())
+}
+
+/// Whether a tenant cluster waits for a FleetPolicy before it follows another version of the operator.
+#[must_use]
+pub fn is_held(cluster: &TenantCluster) -> bool {
+    let status = cluster.status.as_ref();
+    let rollout = status.and_then(|status| status.rollout.as_ref());
+    rollout.is_some_and(|rollout| rollout.held)
 }
 
 /// What was read of the management cluster.
@@ -75,6 +112,8 @@ pub struct Management {
     pub quotas: Known<Vec<TenantQuota>>,
     /// All BackupTargets.
     pub backup_targets: Known<Vec<BackupTarget>>,
+    /// All FleetPolicies.
+    pub fleet_policies: Known<Vec<FleetPolicy>>,
 }
 
 /// What the management cluster's API answered.

@@ -25,6 +25,9 @@ pub(crate) struct Sysdump {
     #[arg(long, default_value_t = 100, value_name = "MEBIBYTES")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) max_size: u32,
+    /// Put a keyed hash in the place of each name and address; what it stands for is in <FILE>.names, which you keep
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) anonymize: bool,
     /// List what would be in it, and write nothing
     #[arg(long)]
     pub(crate) list: bool,

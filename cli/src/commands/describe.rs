@@ -22,7 +22,8 @@ use insight_read::request;
 pub(super) async fn run(global: &Global, args: &Describe) -> Result<Exit, Failure> {
     let connection = connect(global).await?;
     let (client, namespace) = (&connection.client, connection.namespace.as_str());
-    let read = described(client, namespace, &args.name).await;
+    // It is large, because many requests are made side by side.
+    let read = Box::pin(described(client, namespace, &args.name)).await;
     let (cluster, facts, events) = match read {
         Ok(read) => read,
         Err(error) => return Err(missing(client, namespace, &args.name, &error).await),

@@ -9,13 +9,14 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use api::TenantCluster;
 use api::names::kubeconfig_secret;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::Api;
 
 use super::describe::{find, readiness};
 use crate::args::{Global, Kubeconfig};
-use crate::connect::connect;
+use crate::connect::{Connection, connect};
 use crate::exit::{Exit, Failure};
 use crate::lead::{Lead, merge};
 use crate::output::{result, say};
@@ -34,28 +35,9 @@ pub(super) async fn run(global: &Global, args: &Kubeconfig) -> Result<Exit, Fail
         return Err(Failure::new(Exit::Usage, what, &mend));
     }
     let connection = connect(global).await?;
-    let (client, namespace) = (&connection.client, &connection.namespace);
-    let cluster = find(client, namespace, &args.name).await?;
-    let status = cluster.status.as_ref();
-    let named = status.and_then(|status| status.kubeconfig_secret.clone());
-    let secret = named.unwrap_or_else(|| kubeconfig_secret(&args.name));
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let act = format!("get the Secret {secret} in {namespace}");
-    let found = secrets.get_opt(&secret).await;
-    let found = found.map_err(|error| Failure::of(&act, &error))?;
-    let text = found.as_ref().and_then(content);
-    let Some(text) = text else {
-        let what = format!(
-            "{} has no kubeconfig yet: {}",
-            args.name,
-            readiness(&cluster)
-        );
-        let mend = format!(
-            "`covey wait {}`, or `covey doctor {}`",
-            args.name, args.name
-        );
-        return Err(Failure::new(Exit::NotFound, &what, &mend));
-    };
+    let namespace = &connection.namespace;
+    let (cluster, text) = administrators(&connection, &args.name).await?;
+    let text = text.as_str();
     match &args.file {
         Some(file) => write(file, text)?,
         None if args.merge => {
@@ -81,6 +63,29 @@ pub(super) async fn run(global: &Global, args: &Kubeconfig) -> Result<Exit, Fail
         }
     }
     Ok(Exit::Done)
+}
+
+/// The tenant cluster and the kubeconfig of its administrator, from its Secret.
+pub(super) async fn administrators(
+    connection: &Connection,
+    name: &str,
+) -> Result<(TenantCluster, String), Failure> {
+    let (client, namespace) = (&connection.client, &connection.namespace);
+    let cluster = find(client, namespace, name).await?;
+    let status = cluster.status.as_ref();
+    let named = status.and_then(|status| status.kubeconfig_secret.clone());
+    let secret = named.unwrap_or_else(|| kubeconfig_secret(name));
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let act = format!("get the Secret {secret} in {namespace}");
+    let found = secrets.get_opt(&secret).await;
+    let found = found.map_err(|error| Failure::of(&act, &error))?;
+    let Some(text) = found.as_ref().and_then(content) else {
+        let what = format!("{name} has no kubeconfig yet: {}", readiness(&cluster));
+        let mend = format!("`covey wait {name}`, or `covey doctor {name}`");
+        return Err(Failure::new(Exit::NotFound, &what, &mend));
+    };
+    let text = text.to_owned();
+    Ok((cluster, text))
 }
 
 /// Adds the context to the user's kubeconfig.

@@ -3,21 +3,26 @@
 //! Invariant: what is read is on one list ([`TAKEN`]), and Secrets are on it as the API's own table alone, which has no
 //! data; what may not be read is noted in the archive's index, and the rest is taken.
 
-use std::fs::OpenOptions;
+use std::env;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use api::names::NOT_OF_MACHINES;
 use futures::stream::{self, StreamExt as _};
 use insight::diagnosis::diagnose;
+use insight::facts::Facts;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, DynamicObject, ListParams, LogParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::{Value, json};
 
 use super::doctor::report;
+use crate::anonymous::Mask;
 use crate::args::sysdump::Sysdump;
 use crate::args::{Format, Global};
 use crate::connect::connect;
@@ -50,6 +55,8 @@ const TAKEN: &[(&str, &str, &str)] = &[
 const LOG: i64 = 5 << 20;
 /// Tenant namespaces that are looked into at most.
 const MOST_NAMESPACES: usize = 20;
+/// Bytes of the key of hashes.
+const KEY: usize = 32;
 /// Logs that are read at once.
 const AT_ONCE: usize = 4;
 
@@ -81,6 +88,14 @@ pub(super) async fn run(global: &Global, args: &Sysdump) -> Result<Exit, Failure
         .unwrap_or(usize::MAX)
         .saturating_mul(1 << 20);
     let mut archive = Archive::new(room);
+    let names = match args.anonymize {
+        true => Some(created(&beside(&path))?),
+        false => None,
+    };
+    if args.anonymize {
+        let mask = Mask::new(&key()?, known(client, &facts).await);
+        archive = archive.masked(mask);
+    }
     archive.text("versions.json", &versions(client).await);
     let findings = diagnose(&facts, |_| true);
     let made = insight::check::Check::ALL;
@@ -100,6 +115,10 @@ pub(super) async fn run(global: &Global, args: &Sysdump) -> Result<Exit, Failure
     let seconds = u64::try_from(now.as_second()).unwrap_or_default();
     let written = archive.write(&folder, seconds, file);
     written.map_err(|error| unwritten(&path, &error))?;
+    if let (Some(mut names), Some(told)) = (names, archive.told()) {
+        let written = names.write_all(told.as_bytes());
+        written.map_err(|error| unwritten(&beside(&path), &error))?;
+    }
     result(&format!("{}\n", path.display()))?;
     if !global.quiet {
         let (files, missing) = archive.counts();
@@ -111,13 +130,144 @@ pub(super) async fn run(global: &Global, args: &Sysdump) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
-fn created(path: &Path) -> Result<std::fs::File, Failure> {
+/// The file that says what hashes stand for.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".names");
+    PathBuf::from(name)
+}
+
+/// Names that are nobody's business: of namespaces, of objects of Covey, of nodes, and DNS names of endpoints.
+async fn known(client: &Client, facts: &Facts) -> Vec<String> {
+    let mut names = Vec::new();
+    for cluster in facts.clusters.as_ref().there().into_iter().flatten() {
+        names.extend(of(cluster));
+        names.extend(cluster.spec.control_plane.endpoint.host.clone());
+        let status = cluster.status.as_ref();
+        names.extend(status.and_then(|status| status.namespace.clone()));
+        let endpoint = status.and_then(|status| status.endpoint.as_ref());
+        names.extend(endpoint.map(|endpoint| endpoint.host.clone()));
+    }
+    names.extend(
+        facts
+            .pools
+            .as_ref()
+            .there()
+            .into_iter()
+            .flatten()
+            .flat_map(of),
+    );
+    names.extend(
+        facts
+            .machines
+            .as_ref()
+            .there()
+            .into_iter()
+            .flatten()
+            .flat_map(of),
+    );
+    names.extend(
+        facts
+            .hosts
+            .as_ref()
+            .there()
+            .into_iter()
+            .flatten()
+            .flat_map(of),
+    );
+    names.extend(
+        facts
+            .snapshots
+            .as_ref()
+            .there()
+            .into_iter()
+            .flatten()
+            .flat_map(of),
+    );
+    names.extend(
+        facts
+            .restores
+            .as_ref()
+            .there()
+            .into_iter()
+            .flatten()
+            .flat_map(of),
+    );
+    names.extend(
+        facts
+            .provider_configs
+            .as_ref()
+            .there()
+            .into_iter()
+            .flatten()
+            .flat_map(of),
+    );
+    let hosts = facts.hosts.as_ref().there().into_iter().flatten();
+    names.extend(hosts.map(|host| host.spec.address.clone()));
+    let nodes: Api<Node> = Api::all(client.clone());
+    match request::all(&nodes, ListParams::default(), PAGES).await {
+        Ok(all) => names.extend(all.iter().map(|node| node.name_any())),
+        Err(unread) => say(&format!(
+            "(names of nodes of the management cluster stay: {})",
+            why(&unread)
+        )),
+    }
+    names
+}
+
+/// The name of an object, and that of its namespace.
+fn of<K: kube::Resource>(one: &K) -> Vec<String> {
+    let meta = one.meta();
+    meta.name.iter().chain(&meta.namespace).cloned().collect()
+}
+
+/// The key of the hashes, which stays with the user, so that the same name has the same hash the next time.
+fn key() -> Result<Vec<u8>, Failure> {
+    let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let state = state.filter(|path| path.is_absolute());
+    let home = || env::home_dir().map(|home| home.join(".local/state"));
+    let folder = state.or_else(home).ok_or_else(|| {
+        let what =
+            "XDG_STATE_HOME is unset, and there is no home directory that the key could be kept in";
+        Failure::new(Exit::Failed, what, "set XDG_STATE_HOME")
+    })?;
+    let folder = folder.join("covey");
+    let path = folder.join("anonymize.key");
+    let failed = |error: &io::Error| {
+        let what = format!(
+            "cannot keep the key of the hashes in {}: {error}",
+            path.display()
+        );
+        Failure::new(
+            Exit::Failed,
+            &what,
+            "set XDG_STATE_HOME to a folder that you may write to",
+        )
+    };
+    match fs::read(&path) {
+        Ok(key) if key.len() >= KEY => return Ok(key),
+        Ok(_) => return Err(failed(&io::Error::other("it is too short: remove it"))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(&error)),
+    }
+    let mut key = vec![0; KEY];
+    let drawn = SystemRandom::new().fill(&mut key);
+    drawn.map_err(|_| failed(&io::Error::other("no random numbers are to be had")))?;
+    let mut options = OpenOptions::new();
+    let made = fs::create_dir_all(&folder)
+        .and_then(|()| options.write(true).create_new(true).mode(0o600).open(&path))
+        .and_then(|mut file| file.write_all(&key));
+    made.map_err(|error| failed(&error))?;
+    Ok(key)
+}
+
+fn created(path: &Path) -> Result<fs::File, Failure> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(path);
     file.map_err(|error| unwritten(path, &error))
 }
 
-fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
     let what = format!("cannot write {}: {error}", path.display());
     Failure::new(Exit::Failed, &what, "name another file with `--file`")
 }

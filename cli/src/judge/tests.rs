@@ -174,3 +174,17 @@ fn only_changes_are_told() {
     assert_eq!(told[1], "Paused False Strange");
     assert_eq!(changes(&now, &now), [""; 0]);
 }
+
+#[test]
+fn asleep_is_what_ready_says_once_nothing_runs() {
+    let falls = seen(2, 2, &[("Ready", "False", "FallingAsleep")]);
+    let verdict = judge(&Goal::Asleep, &begun("1"), Some(&falls));
+    assert!(matches!(verdict, Verdict::Wait(_)), "{verdict:?}");
+    let asleep = seen(2, 2, &[("Ready", "False", "Hibernated")]);
+    assert_eq!(
+        judge(&Goal::Asleep, &begun("1"), Some(&asleep)),
+        Verdict::Done
+    );
+    assert_eq!(judge(&Goal::Asleep, &begun("1"), None), Verdict::Gone);
+    assert_eq!(goal("asleep"), Ok(Goal::Asleep));
+}

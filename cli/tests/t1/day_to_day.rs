@@ -11,7 +11,7 @@ use serde_json::json;
 use testkit::apiserver::ManagementApi;
 use tokio::process::Command;
 
-use super::{CANARY, MASTERS, Shell, broken};
+use super::{CANARY, Ended, MASTERS, Shell, broken};
 
 /// Everything in an archive, as tar reads it.
 async fn dumped(file: &Path) -> Result<String> {
@@ -132,6 +132,24 @@ async fn what_is_done_from_day_to_day_is_asked_for_in_objects() -> Result<()> {
     assert!(!dumped.contains(CANARY), "{dumped}");
     let again = shell.run(&line).await?;
     again.expect(1, &[], &["cannot write", "--file"]);
+    let file = place.path().join("masked.tar.gz");
+    let mut masked = shell.command(&format!(
+        "sysdump demo --anonymize --file {}",
+        file.display()
+    ));
+    let masked = masked.env("XDG_STATE_HOME", place.path()).output().await?;
+    Ended::of(masked).expect(0, &["masked.tar.gz\n"], &[]);
+    let names = std::fs::read_to_string(place.path().join("masked.tar.gz.names"))?;
+    assert!(
+        names.contains(" demo\n") && names.contains(&namespace),
+        "{names}"
+    );
+    let dumped = self::dumped(&file).await?;
+    assert!(
+        dumped.contains("SysdumpIndex") && !dumped.contains(&namespace),
+        "{dumped}"
+    );
+    assert!(!dumped.contains("demo-workers"), "{dumped}");
     let version = shell.run("version").await?;
     version.expect(
         3,

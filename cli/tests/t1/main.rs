@@ -19,6 +19,7 @@ use testkit::fixtures;
 use tokio::process::Command;
 
 mod day_to_day;
+mod overview;
 
 const MASTERS: &str = "system:masters";
 const CANARY: &str = "sesame-canary";

@@ -44,7 +44,9 @@ fn deletable<'a>(
     let (namespace, name) = named(namespace, name)?;
     match Kind::of_word(word) {
         Some(kind @ (Kind::Clusters | Kind::Pools | Kind::Machines)) => Ok((kind, namespace, name)),
-        Some(Kind::Hosts | Kind::Snapshots | Kind::Restores) | None => Err(Problem::no_page()),
+        Some(Kind::Hosts | Kind::Snapshots | Kind::Restores | Kind::ProviderConfigs) | None => {
+            Err(Problem::no_page())
+        }
     }
 }
 
@@ -56,6 +58,7 @@ fn called(kind: Kind) -> &'static str {
         Kind::Hosts => "host",
         Kind::Snapshots => "snapshot",
         Kind::Restores => "restore",
+        Kind::ProviderConfigs => "account at a cloud",
     }
 }
 
@@ -118,7 +121,7 @@ async fn goes(visitor: &Visitor, kind: Kind, namespace: &str, name: &str) -> Str
             let machines = machines(|machine, name| machine.spec.pool_name == name).await;
             format!("the node pool {name} in {namespace}: {machines}")
         }
-        Kind::Machines | Kind::Hosts | Kind::Snapshots | Kind::Restores => {
+        Kind::Machines | Kind::Hosts | Kind::Snapshots | Kind::Restores | Kind::ProviderConfigs => {
             format!(
                 "the {} {name} in {namespace}; its node pool makes another one",
                 called(kind)

@@ -42,9 +42,8 @@ pub(crate) async fn page(
             Some(Kind::Pools) => pool_page(&visitor, namespace, name, None, notice).await,
             Some(Kind::Machines) => machine_page(&visitor, namespace, name, notice).await,
             Some(Kind::Hosts) => host_page(&visitor, namespace, name, notice).await,
-            Some(Kind::Clusters | Kind::Snapshots | Kind::Restores) | None => {
-                Err(Problem::no_page())
-            }
+            Some(Kind::Clusters | Kind::Snapshots | Kind::Restores | Kind::ProviderConfigs)
+            | None => Err(Problem::no_page()),
         }
     };
     let answer = answer.await;

@@ -158,7 +158,7 @@ fn cell(kind: Kind, column: &str, value: Option<&Value>, row: &Row) -> Markup {
     let namespace = namespace_of(row);
     match column {
         "Name" => match kind {
-            Kind::Snapshots | Kind::Restores => html! { (text) },
+            Kind::Snapshots | Kind::Restores | Kind::ProviderConfigs => html! { (text) },
             Kind::Clusters | Kind::Pools | Kind::Machines | Kind::Hosts => {
                 let name = &row.object.metadata.name;
                 html! { a href=(paths::object(kind.word(), namespace, name)) { (text) } }
@@ -166,6 +166,8 @@ fn cell(kind: Kind, column: &str, value: Option<&Value>, row: &Row) -> Markup {
         },
         "Cluster" => link(Kind::Clusters, namespace, &text),
         "Ready" | "Reachable" | "Verified" | "Clean" | "Possible" | "Restored" => state(&text),
+        // That something is left behind is the bad answer, and breaks nothing.
+        "Leaks" if text == ConditionStatus::True.as_str() => badge(State::Waiting, &text),
         _ => html! { (text) },
     }
 }

@@ -15,7 +15,7 @@ use crate::headers::POLICY;
 use fake::{Browser, Fake};
 
 /// The address of every page that is asked for by GET.
-const PAGES: [&str; 16] = [
+const PAGES: [&str; 17] = [
     "/",
     "/clusters?ns=team-a",
     "/clusters?ns=team-a&q=demo",
@@ -24,6 +24,7 @@ const PAGES: [&str; 16] = [
     "/hosts",
     "/snapshots",
     "/restores",
+    "/providerconfigs",
     "/clusters/team-a/demo",
     "/pools/team-a/demo-workers",
     "/machines/team-a/demo-workers-a",

@@ -222,7 +222,14 @@ async fn two_people_see_what_each_may() -> Result<()> {
             "You may not delete tenantclusters",
         ],
     );
-    for path in ["/pools", "/machines", "/hosts", "/snapshots", "/restores"] {
+    for path in [
+        "/pools",
+        "/machines",
+        "/hosts",
+        "/snapshots",
+        "/restores",
+        "/providerconfigs",
+    ] {
         jane.get(&format!("{path}?ns={ours}"))
             .await?
             .expect(200, &[]);

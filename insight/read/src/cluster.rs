@@ -3,7 +3,7 @@
 //! Invariant: requests go side by side, a bounded number at a time; what is of other tenant clusters is left out.
 
 use futures::stream::{self, StreamExt as _};
-use insight::facts::{Facts, TenantNamespace};
+use insight::facts::{Facts, TenantNamespace, accounts};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Namespace, PersistentVolumeClaim, Pod};
 use kit_objects::known::Known;
@@ -11,14 +11,15 @@ use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
 
 use api::names::NOT_OF_MACHINES;
-use api::{Host, Machine, NodePool, Restore, Snapshot, TenantCluster};
+use api::{FleetPolicy, Host, Machine, NodePool, ProviderConfig, Restore, Snapshot, TenantCluster};
 
 use crate::reader::Reader;
 
 /// Tenant namespaces that are read at once.
 const AT_ONCE: usize = 8;
 
-/// What is read of one tenant cluster for its description: five requests, four of them at once. Of Events only warnings.
+/// What is read of one tenant cluster for its description: five requests, four of them at once, and a sixth one where
+/// machines of it are made by an account at a cloud. Of Events only warnings.
 ///
 /// # Errors
 /// When the TenantCluster itself cannot be read; all else is then unknown.
@@ -37,8 +38,14 @@ pub async fn described(
     );
     let (cluster, mut facts) = about?;
     let space = cluster.status.as_ref().and_then(|s| s.namespace.clone());
-    if let Some(space) = space {
-        let pods = pods(&reader, client, &space, 1).await;
+    let configs = provider_configs(&reader, client, namespace, &facts, 1);
+    let pods = async {
+        let pods = pods(&reader, client, space.as_deref()?, 1).await;
+        Some(pods)
+    };
+    let (configs, pods) = tokio::join!(configs, pods);
+    facts.provider_configs = configs;
+    if let (Some(space), Some(pods)) = (space, pods) {
         let read = TenantNamespace {
             pods,
             ..TenantNamespace::default()
@@ -51,7 +58,8 @@ pub async fn described(
 }
 
 /// All of one tenant cluster that checks go by, and its Events: ten requests, seven of them at once. Lists have at most
-/// `pages` pages. Nothing is read of the management cluster.
+/// `pages` pages. Accounts at clouds are read where its machines are made by one, and of the management cluster
+/// FleetPolicies where it waits for one, and nothing else.
 ///
 /// # Errors
 /// When the TenantCluster itself cannot be read; all else is then unknown.
@@ -88,8 +96,14 @@ pub async fn in_depth(
     });
     let space = cluster.status.as_ref().and_then(|s| s.namespace.clone());
     let spaces = space.into_iter().collect();
-    let read = tenant_namespaces(&reader, client, spaces).await;
+    let (read, configs, policies) = tokio::join!(
+        tenant_namespaces(&reader, client, spaces),
+        provider_configs(&reader, client, namespace, &facts, pages),
+        fleet_policies(&reader, client, &facts, pages),
+    );
     facts.tenant_namespaces.extend(read);
+    facts.provider_configs = configs;
+    facts.management.fleet_policies = policies;
     facts.not_allowed = reader.not_allowed();
     let events = events.map(|all| all.into_iter().filter(|e| is_of(e, name, &facts)).collect());
     Ok((cluster, facts, events))
@@ -155,6 +169,43 @@ pub fn is_of(event: &Event, cluster: &str, facts: &Facts) -> bool {
         }
         _ => false,
     }
+}
+
+/// The accounts at clouds of a namespace, where a pool that was read has machines made by one.
+async fn provider_configs(
+    reader: &Reader,
+    client: &Client,
+    namespace: &str,
+    facts: &Facts,
+    pages: usize,
+) -> Known<Vec<ProviderConfig>> {
+    if !facts.has_accounts() {
+        return Known::default();
+    }
+    let api: Api<ProviderConfig> = Api::namespaced(client.clone(), namespace);
+    let what = format!("providerconfigs in {namespace}");
+    let all = reader.list(&api, ListParams::default(), pages, &what).await;
+    let pools = facts.pools.as_ref().there().into_iter().flatten();
+    let named: Vec<_> = pools.flat_map(accounts).collect();
+    all.map(|mut all| {
+        all.retain(|config| named.contains(&config.name_any().as_str()));
+        all
+    })
+}
+
+/// The policies of the fleet, where the tenant cluster waits for one.
+async fn fleet_policies(
+    reader: &Reader,
+    client: &Client,
+    facts: &Facts,
+    pages: usize,
+) -> Known<Vec<FleetPolicy>> {
+    if !facts.has_held() {
+        return Known::default();
+    }
+    let api: Api<FleetPolicy> = Api::all(client.clone());
+    let all = ListParams::default();
+    reader.list(&api, all, pages, "fleetpolicies").await
 }
 
 async fn pods(reader: &Reader, client: &Client, space: &str, pages: usize) -> Known<Vec<Pod>> {

@@ -3,8 +3,10 @@
 //! Invariant: that of [`crate::cluster`]; besides, of many tenant clusters only those are looked into that are not
 //! Ready, [`MOST_NAMESPACES`] of them at most.
 
+use std::collections::BTreeSet;
+
 use http_body_util::BodyExt as _;
-use insight::facts::{ApiAnswer, Facts, Management};
+use insight::facts::{ApiAnswer, Facts, Management, accounts};
 use jiff::fmt::rfc2822;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -157,12 +159,13 @@ async fn management(reader: &Reader, client: &Client, scope: &Scope<'_>) -> Mana
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
     let classes: Api<StorageClass> = Api::all(client.clone());
     let (quotas, targets) = (Api::all(client.clone()), Api::all(client.clone()));
+    let policies = Api::all(client.clone());
     let (deployment_is, lease_is) = (
         format!("deployment {OPERATOR} in {at}"),
         format!("lease {OPERATOR} in {at}"),
     );
     let webhook_is = format!("validatingwebhookconfiguration {WEBHOOK}");
-    let (definitions, operator, lease, webhook, bindings, classes, quotas, targets) = tokio::join!(
+    let (definitions, operator, lease, webhook, bindings, classes, quotas, targets, policies) = tokio::join!(
         definitions(client),
         reader.get(&deployments, OPERATOR, &deployment_is),
         reader.get(&leases, OPERATOR, &lease_is),
@@ -171,6 +174,7 @@ async fn management(reader: &Reader, client: &Client, scope: &Scope<'_>) -> Mana
         reader.list(&classes, all(), PAGES, "storageclasses"),
         reader.list(&quotas, all(), PAGES, "tenantquotas"),
         reader.list(&targets, all(), PAGES, "backuptargets"),
+        reader.list(&policies, all(), PAGES, "fleetpolicies"),
     );
     Management {
         operator_pods: operator_pods(reader, client, at, &operator).await,
@@ -182,6 +186,7 @@ async fn management(reader: &Reader, client: &Client, scope: &Scope<'_>) -> Mana
         storage_classes: classes,
         quotas,
         backup_targets: targets,
+        fleet_policies: policies,
         ..Management::default()
     }
 }
@@ -238,6 +243,7 @@ async fn objects(reader: &Reader, client: &Client, scope: &Scope<'_>) -> Facts {
     };
     let (clusters, pools, machines) = (of(client, scope), of(client, scope), of(client, scope));
     let (hosts, snapshots, restores) = (of(client, scope), of(client, scope), of(client, scope));
+    let configs = of(client, scope);
     let words = [
         "tenantclusters",
         "nodepools",
@@ -245,15 +251,17 @@ async fn objects(reader: &Reader, client: &Client, scope: &Scope<'_>) -> Facts {
         "hosts",
         "snapshots",
         "restores",
+        "providerconfigs",
     ]
     .map(place);
-    let (clusters, pools, machines, hosts, snapshots, restores) = tokio::join!(
+    let (clusters, pools, machines, hosts, snapshots, restores, configs) = tokio::join!(
         reader.list(&clusters, named, PAGES, &words[0]),
         reader.list(&pools, all(), PAGES, &words[1]),
         reader.list(&machines, all(), PAGES, &words[2]),
         reader.list(&hosts, all(), PAGES, &words[3]),
         reader.list(&snapshots, all(), PAGES, &words[4]),
         reader.list(&restores, all(), PAGES, &words[5]),
+        reader.list(&configs, all(), PAGES, &words[6]),
     );
     let mut facts = Facts {
         clusters,
@@ -262,6 +270,7 @@ async fn objects(reader: &Reader, client: &Client, scope: &Scope<'_>) -> Facts {
         hosts,
         snapshots,
         restores,
+        provider_configs: configs,
         ..Facts::default()
     };
     if let Some(name) = scope.name {
@@ -286,6 +295,11 @@ fn only(facts: &mut Facts, name: &str) {
     }
     if let Known::Known(all) = &mut facts.restores {
         all.retain(|one| one.spec.cluster_name == name);
+    }
+    // Accounts by which its machines are made; of pools that are not known nobody can say so.
+    if let (Known::Known(all), Known::Known(pools)) = (&mut facts.provider_configs, &facts.pools) {
+        let named: BTreeSet<_> = pools.iter().flat_map(accounts).collect();
+        all.retain(|one| named.contains(one.name_any().as_str()));
     }
 }
 

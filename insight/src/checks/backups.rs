@@ -4,6 +4,7 @@
 //! no tenant cluster that does.
 
 use api::TenantCluster;
+use api::tenant_cluster::HibernationPhase;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
@@ -33,11 +34,17 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// The newest full snapshot is older than two of them should be apart.
+/// The newest full snapshot is older than two of them should be apart. Of one that sleeps nothing changes, so its last one
+/// stays the newest.
 fn age(cluster: &TenantCluster, now: Timestamp) -> Option<Finding> {
     let wanted = cluster.spec.backup.as_ref()?;
     let every = SignedDuration::try_from(wanted.full.get()?).ok()?;
-    let last = cluster.status.as_ref()?.backup.as_ref()?;
+    let status = cluster.status.as_ref()?;
+    let hibernation = status.hibernation.as_ref();
+    if hibernation.is_some_and(|told| told.phase != HibernationPhase::Awake) {
+        return None;
+    }
+    let last = status.backup.as_ref()?;
     // What cannot be read is not known, and not old.
     let last: Timestamp = last.last_full.as_ref()?.parse().ok()?;
     let age = now.duration_since(last);

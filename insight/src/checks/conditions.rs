@@ -76,6 +76,9 @@ fn is_bad(condition: &Condition, reason: Option<Reason>, age: SignedDuration) ->
         ConditionType::AutoscalingRefused,
         ConditionType::KubeVirtOutdated,
         ConditionType::Exceeded,
+        ConditionType::Leaks,
+        ConditionType::Orphans,
+        ConditionType::OrphanedVolumes,
     ];
     if bad_when_true.into_iter().any(is) {
         value == "True"
@@ -101,6 +104,11 @@ fn level(reason: Option<Reason>, age: SignedDuration, grace: SignedDuration) -> 
         Level::Info
     };
     match reason {
+        // Machines are drained first, and machines boot.
+        Some(R::FallingAsleep | R::Waking) => Some(match age > PATIENCE {
+            true => Level::Warning,
+            false => Level::Info,
+        }),
         // A tenant cluster without nodes is whole.
         Some(R::NoNodes) => None,
         // What runs goes on as it is.
@@ -113,7 +121,9 @@ fn level(reason: Option<Reason>, age: SignedDuration, grace: SignedDuration) -> 
             | R::AutoscalingRefused
             | R::UpgradeBlocked
             | R::UpgradeFailed
-            | R::RolledBack,
+            | R::RolledBack
+            | R::FleetHeld
+            | R::FleetPolicyIgnored,
         ) => Some(Level::Warning),
         // It may be known for long that there is no room, and hurts once somebody needs it.
         Some(R::NoRoom | R::QuotaExhausted | R::MemberLost | R::SpaceLow) => Some(Level::Warning),
@@ -131,6 +141,12 @@ fn by_reason(reason: Reason) -> Option<Check> {
     use Reason as R;
     Some(match reason {
         R::Paused => Check::Paused,
+        R::FallingAsleep | R::Waking => Check::Sleep,
+        R::UpgradeBlocked
+        | R::UpgradeWaiting
+        | R::UpgradeFailed
+        | R::RollingBack
+        | R::RolledBack => Check::Upgrade,
         R::WaitingForStart => Check::Starts,
         R::CertificateAuthorityLost | R::AuthorityUnreadable => Check::Authorities,
         R::NamespaceDeleted | R::DataLost | R::NamespaceTaken => Check::TenantNamespace,
@@ -155,7 +171,11 @@ fn by_reason(reason: Reason) -> Option<Check> {
         R::NotReachedByOperator => Check::EndpointReach,
         R::ControllersNotReady | R::RolloutStuck => Check::ControlPlanePods,
         R::AddonsNotReady => Check::Addons,
-        R::QuotaExceeded | R::NoRoom | R::QuotaExhausted | R::AboveLimits => Check::Capacity,
+        R::QuotaExceeded
+        | R::NoRoom
+        | R::QuotaExhausted
+        | R::AboveLimits
+        | R::AccountLimitReached => Check::Capacity,
         R::AddonOff | R::AutoscalingRefused => Check::Autoscaler,
         R::ProviderMissing
         | R::ProviderNotConfigured
@@ -197,6 +217,8 @@ fn by_type(condition: &Condition, reason: Option<Reason>, kind: &str) -> Check {
         Check::Backup
     } else if is(ConditionType::Capacity) {
         Check::Capacity
+    } else if is(ConditionType::Leaks) {
+        Check::Leaks
     } else if any(&[
         ConditionType::CoreDNSReady,
         ConditionType::KubeProxyReady,
@@ -214,6 +236,8 @@ fn by_type(condition: &Condition, reason: Option<Reason>, kind: &str) -> Check {
             "Snapshot" => Check::Snapshots,
             "Restore" => Check::Restores,
             "TenantQuota" => Check::Capacity,
+            "ProviderConfig" => Check::CloudAccounts,
+            "FleetPolicy" => Check::Fleet,
             // What keeps a part from being carried out, and is none of the above.
             _ if is(ConditionType::Degraded) => Check::ControlPlanePods,
             _ if is(ConditionType::Progressing) => Check::OperatorMoves,

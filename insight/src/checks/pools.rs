@@ -137,7 +137,7 @@ fn machines_of(
         );
         let (level, subject) = (ill.level.0, subject.clone());
         let mut finding = match reason {
-            Some(reason) => Finding::of_reason(Check::Machines, level, subject, reason, &what),
+            Some(reason) => Finding::of_reason(check_of(reason), level, subject, reason, &what),
             None => {
                 let mend = "`kubectl describe machines` says what is waited for";
                 Finding::new(Check::Machines, level, subject, &what, mend)
@@ -147,6 +147,14 @@ fn machines_of(
         finding.told_by(&format!("{}: {names}", ill.reason))
     });
     found.collect()
+}
+
+/// What an account may have is a matter of room, as the management cluster's is.
+fn check_of(reason: Reason) -> Check {
+    match reason {
+        Reason::AccountLimitReached => Check::Capacity,
+        _ => Check::Machines,
+    }
 }
 
 fn skew(pool: &NodePool, cluster: &TenantCluster, subject: &Subject) -> Option<Finding> {

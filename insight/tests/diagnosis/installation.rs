@@ -86,6 +86,35 @@ pub(crate) fn broken(name: &str, component: &str, status: Value) -> Value {
     pod
 }
 
+/// An account at a cloud, of which this is said.
+pub(crate) fn account(conditions: &[(&str, &str, &str, &str)]) -> Value {
+    let told = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "ProviderConfig",
+        "metadata": {"name": "hetzner", "namespace": "team-a"},
+        "spec": {"hetzner": {"tokenSecretName": "hetzner", "location": "fsn1", "sshKeys": ["covey"]}},
+        "status": {"account": "ssh-key-1", "conditions": [condition("Leaks", "False", "NothingLeaked", "")]},
+    });
+    said(told, conditions)
+}
+
+/// A pool whose machines are made by that account.
+pub(crate) fn pool_of_account() -> Value {
+    let mut pool = pool();
+    pool["spec"]["provider"] = json!({"hetzner": {"configName": "hetzner", "types": ["cx32"]}});
+    pool
+}
+
+/// A policy of the fleet with a wave, of which this is said.
+pub(crate) fn fleet(conditions: &[(&str, &str, &str, &str)]) -> Value {
+    let told = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "FleetPolicy",
+        "metadata": {"name": "default"}, "spec": {"waves": [{"name": "canary", "size": 3}]},
+        "status": {"conditions": [condition("Degraded", "False", "AsExpected", "")],
+            "waves": [{"name": "canary", "tenantClusters": 3, "done": 3, "inFlight": 0, "waiting": 0, "failed": 0, "leftOut": 0}]},
+    });
+    said(told, conditions)
+}
+
 /// Everything as it should be.
 pub(crate) fn whole() -> Facts {
     let definitions = [
@@ -128,6 +157,12 @@ pub(crate) fn whole() -> Facts {
             "metadata": {"name": "main"}, "spec": {"claim": {}, "encryption": {"keySecret": "k"}},
             "status": {"conditions": [condition("Usable", "True", "TargetAnswers", "")]}}),
         )]),
+        fleet_policies: Known::Known(vec![read(fleet(&[(
+            "Progressing",
+            "False",
+            "FleetRolledOut",
+            "",
+        )]))]),
     };
     let tenant = TenantNamespace {
         object: Known::Known(read(
@@ -154,6 +189,12 @@ pub(crate) fn whole() -> Facts {
         hosts: Known::Known(vec![]),
         snapshots: Known::Known(vec![]),
         restores: Known::Known(vec![]),
+        provider_configs: Known::Known(vec![read(account(&[(
+            "Ready",
+            "True",
+            "ProviderChecked",
+            "",
+        )]))]),
         tenant_namespaces: [(TENANT.to_owned(), tenant)].into(),
         not_allowed: vec![],
     }

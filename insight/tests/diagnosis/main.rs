@@ -3,7 +3,9 @@
 //! Invariant: each row begins with a whole installation and breaks one thing.
 #![allow(clippy::panic, clippy::unwrap_used)] // tests
 
+mod clouds;
 mod installation;
+mod life;
 mod table;
 
 use std::collections::BTreeSet;
@@ -21,6 +23,11 @@ use serde_json::json;
 use crate::installation::{broken, pool, read, said, tenant, whole, with_cluster};
 use crate::table::{Row, TABLE};
 
+/// All rows, of each table.
+fn rows() -> impl Iterator<Item = &'static Row> {
+    TABLE.iter().chain(clouds::TABLE).chain(life::TABLE)
+}
+
 #[test]
 fn a_whole_installation_has_no_findings() {
     assert_eq!(diagnose(&whole(), |_| true), []);
@@ -28,7 +35,7 @@ fn a_whole_installation_has_no_findings() {
 
 #[test]
 fn the_first_finding_is_the_cause_and_says_what_mends_it() {
-    for (what, breaks, id, level, mend) in TABLE {
+    for (what, breaks, id, level, mend) in rows() {
         let mut facts = whole();
         breaks(&mut facts);
         let findings = diagnose(&facts, |_| true);
@@ -44,7 +51,7 @@ fn the_first_finding_is_the_cause_and_says_what_mends_it() {
 
 #[test]
 fn every_check_is_made_by_a_row() {
-    let rows: BTreeSet<_> = TABLE.iter().map(|row| row.2).collect();
+    let rows: BTreeSet<_> = rows().map(|row| row.2).collect();
     // It is found by what is not known.
     let apart = ["rights"];
     let missing = Check::ALL.iter().map(|check| check.id());
@@ -56,7 +63,7 @@ fn every_check_is_made_by_a_row() {
 
 #[test]
 fn a_finding_says_what_mends_it_and_one_that_is_explained_says_by_what() {
-    for (what, breaks, ..) in TABLE {
+    for (what, breaks, ..) in rows() {
         let mut facts = whole();
         breaks(&mut facts);
         let findings = diagnose(&facts, |_| true);
@@ -90,16 +97,21 @@ const FORGETS: &[fn(&mut Facts)] = &[
     |f| f.management.storage_classes = unknown(),
     |f| f.management.quotas = unknown(),
     |f| f.management.backup_targets = unknown(),
+    |f| f.management.fleet_policies = unknown(),
     |f| f.clusters = unknown(),
     |f| f.pools = unknown(),
     |f| f.machines = unknown(),
     |f| f.hosts = unknown(),
     |f| f.snapshots = unknown(),
     |f| f.restores = unknown(),
+    |f| f.provider_configs = unknown(),
     |f| tenant(f).object = unknown(),
     |f| tenant(f).pods = unknown(),
     |f| tenant(f).claims = unknown(),
 ];
+
+/// A row that breaks nothing.
+const WHOLE: &[Row] = &[("whole", |_| {}, "", Level::Info, "")];
 
 fn unknown<T>() -> Known<T> {
     Known::Unknown { why: NOT_ALLOWED }
@@ -115,8 +127,7 @@ fn claims(findings: &[Finding]) -> BTreeSet<(Check, String)> {
 
 #[test]
 fn what_is_not_known_is_never_told_as_absent() {
-    let whole_first: Row = ("whole", |_| {}, "", Level::Info, "");
-    for (what, breaks, ..) in [whole_first].iter().chain(TABLE) {
+    for (what, breaks, ..) in WHOLE.iter().chain(rows()) {
         let mut facts = whole();
         breaks(&mut facts);
         let all = claims(&diagnose(&facts, |_| true));

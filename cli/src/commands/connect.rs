@@ -1,0 +1,312 @@
+//! `covey connect`: one command with the kubeconfig of a tenant cluster, which is gone afterwards.
+//!
+//! Invariant: the kubeconfig is in a folder that only its owner reads, and goes with the command; a port is forwarded only
+//! where the endpoint cannot be reached from here, and with no less than TLS from end to end.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::names::LABEL_COMPONENT;
+use k8s_openapi::api::core::v1::Pod;
+use kit_client::errors::chain;
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+use tokio::signal::ctrl_c;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::kubeconfig::administrators;
+use crate::args::Global;
+use crate::args::connect::Connect;
+use crate::connect::{connect, upgradable};
+use crate::exit::{Exit, Failure};
+use crate::forward::{server, through};
+use crate::output::say;
+use insight_read::request;
+
+/// How long the endpoint may take to be reached.
+const REACH: Duration = Duration::from_secs(3);
+/// Connections that are forwarded at once.
+const AT_ONCE: usize = 32;
+/// Port of a kube-apiserver whose pod names none.
+const API_PORT: u16 = 6443;
+/// The code of a shell for a command that a signal ended is this and its number.
+const SIGNALLED: i32 = 128;
+
+pub(super) async fn run(global: &Global, args: &Connect) -> Result<Exit, Failure> {
+    let prepared = tokio::select! {
+        prepared = Box::pin(prepare(global, &args.name)) => prepared?,
+        _ = ctrl_c() => return Ok(Exit::Interrupted),
+    };
+    let folder = Folder::new()?;
+    let file = folder.put(&prepared.kubeconfig)?;
+    let forwarding = prepared.forward.map(|forward| tokio::spawn(forward.run()));
+    let ended = child(&args.command, &file).await;
+    if let Some(forwarding) = forwarding {
+        forwarding.abort();
+    }
+    ended
+}
+
+/// What the command gets.
+struct Prepared {
+    kubeconfig: String,
+    forward: Option<Forward>,
+}
+
+async fn prepare(global: &Global, name: &str) -> Result<Prepared, Failure> {
+    let connection = connect(global).await?;
+    let (cluster, kubeconfig) = administrators(&connection, name).await?;
+    let (host, port) = server(&kubeconfig)?;
+    let reached = timeout(REACH, TcpStream::connect((host.as_str(), port))).await;
+    if matches!(reached, Ok(Ok(_))) {
+        return Ok(Prepared {
+            kubeconfig,
+            forward: None,
+        });
+    }
+    let space = cluster.status.and_then(|status| status.namespace);
+    let space = space.unwrap_or_default();
+    let pods: Api<Pod> = Api::namespaced(connection.client, &space);
+    let labels = format!("{LABEL_COMPONENT}=control-plane");
+    let act = format!("list pods in {space}");
+    let all = request::all(&pods, ListParams::default().labels(&labels), 1).await;
+    let all = all.map_err(|unread| Failure::unread(&act, &unread))?;
+    let Some((pod, of)) = all.iter().find_map(ready) else {
+        let what = format!(
+            "{host}:{port} cannot be reached from here, and no pod of the control plane is ready that a port could be forwarded to"
+        );
+        let mend = format!("`covey doctor {name}`");
+        return Err(Failure::new(Exit::Failed, &what, &mend));
+    };
+    if !global.quiet {
+        say(&format!(
+            "{host}:{port} cannot be reached from here: by way of pod {space}/{pod} instead"
+        ));
+    }
+    let bound = TcpListener::bind(("127.0.0.1", 0)).await;
+    let unbound = |error: io::Error| {
+        let what = format!("cannot listen on 127.0.0.1: {error}");
+        Failure::new(
+            Exit::Failed,
+            &what,
+            "look at the limits of this process: `ulimit -a`",
+        )
+    };
+    let listener = bound.map_err(unbound)?;
+    let local = listener.local_addr().map_err(unbound)?.port();
+    let pods = Api::namespaced(upgradable(global).await?, &space);
+    Ok(Prepared {
+        kubeconfig: through(&kubeconfig, local)?,
+        forward: Some(Forward {
+            listener,
+            pods,
+            pod,
+            port: of,
+        }),
+    })
+}
+
+/// Name and port of a kube-apiserver that is ready.
+fn ready(pod: &Pod) -> Option<(String, u16)> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let is_ready = conditions
+        .iter()
+        .any(|c| c.type_ == "Ready" && c.status == "True");
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut servers = containers.filter(|container| container.name == "kube-apiserver");
+    let ports = servers
+        .next()
+        .and_then(|container| container.ports.as_ref());
+    let port = ports.and_then(|ports| u16::try_from(ports.first()?.container_port).ok());
+    is_ready.then(|| (pod.name_any(), port.unwrap_or(API_PORT)))
+}
+
+/// A port of this machine that leads to one of a pod.
+struct Forward {
+    listener: TcpListener,
+    pods: Api<Pod>,
+    pod: String,
+    port: u16,
+}
+
+impl Forward {
+    async fn run(self) {
+        let room = Arc::new(Semaphore::new(AT_ONCE));
+        loop {
+            let Ok(place) = Arc::clone(&room).acquire_owned().await else {
+                return;
+            };
+            let Ok((stream, _)) = self.listener.accept().await else {
+                return;
+            };
+            let (pods, pod, port) = (self.pods.clone(), self.pod.clone(), self.port);
+            tokio::spawn(async move {
+                if let Err(error) = one(&pods, &pod, port, stream).await {
+                    say(&format!(
+                        "a connection by way of pod {pod} was lost: {}",
+                        chain(&error)
+                    ));
+                }
+                drop(place);
+            });
+        }
+    }
+}
+
+async fn one(
+    pods: &Api<Pod>,
+    pod: &str,
+    port: u16,
+    mut stream: TcpStream,
+) -> Result<(), kube::Error> {
+    let mut forwarder = pods.portforward(pod, &[port]).await?;
+    if let Some(mut there) = forwarder.take_stream(port) {
+        // Either end may go at any time, which is how connections end.
+        let _ = copy_bidirectional(&mut stream, &mut there).await;
+    }
+    forwarder.abort();
+    Ok(())
+}
+
+/// Runs the command until it ends; whoever interrupts it interrupts the command.
+async fn child(command: &[OsString], kubeconfig: &Path) -> Result<Exit, Failure> {
+    let (program, rest) = command
+        .split_first()
+        .ok_or_else(|| Failure::new(Exit::Usage, "there is no command", "name one behind `--`"))?;
+    let failed = |error: io::Error| {
+        let what = format!("cannot run {}: {error}", program.display());
+        Failure::new(
+            Exit::Failed,
+            &what,
+            "name a program that is in PATH behind `--`",
+        )
+    };
+    let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut running = Command::new(program);
+    running.args(rest).env("KUBECONFIG", kubeconfig);
+    let mut child = running.spawn().map_err(failed)?;
+    loop {
+        tokio::select! {
+            ended = child.wait() => return Ok(Exit::Passed(code(ended.map_err(failed)?))),
+            // The terminal tells the command too.
+            _ = ctrl_c() => {}
+            // It may be gone by now, and then its end is read next.
+            _ = terminated.recv() => { let _ = child.start_kill(); }
+        }
+    }
+}
+
+fn code(ended: ExitStatus) -> u8 {
+    let signalled = ended.signal().map(|signal| SIGNALLED + signal);
+    let code = ended.code().or(signalled).unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
+}
+
+/// A folder that only its owner reads, and that goes when this does.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, Failure> {
+        let place = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let place = place.filter(|place| place.is_absolute() && place.is_dir());
+        let place = place.unwrap_or_else(env::temp_dir);
+        Self::below(&place)
+    }
+
+    /// A new one: whatever is there already is somebody else's.
+    fn below(place: &Path) -> Result<Self, Failure> {
+        let mut made = Err(io::Error::from(io::ErrorKind::AlreadyExists));
+        for attempt in 0..16 {
+            let path = place.join(format!("covey-connect-{}-{attempt}", std::process::id()));
+            made = DirBuilder::new().mode(0o700).create(&path).map(|()| path);
+            let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
+            if !made.as_ref().is_err_and(is_taken) {
+                break;
+            }
+        }
+        made.map(Self).map_err(|error| unwritten(place, &error))
+    }
+
+    fn put(&self, kubeconfig: &str) -> Result<PathBuf, Failure> {
+        let path = self.0.join("kubeconfig");
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o600).open(&path);
+        let written = file.and_then(|mut file| file.write_all(kubeconfig.as_bytes()));
+        written.map_err(|error| unwritten(&path, &error))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Nobody could do more about it.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    let what = format!("cannot write {}: {error}", path.display());
+    let mend = "name a folder that you may write to by the variable TMPDIR";
+    Failure::new(Exit::Failed, &what, mend)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn the_kubeconfig_is_the_owners_alone_and_goes() {
+        let place = tempfile::tempdir().unwrap();
+        let (first, second) = (
+            Folder::below(place.path()).unwrap(),
+            Folder::below(place.path()).unwrap(),
+        );
+        assert_ne!(first.0, second.0);
+        let file = first.put("a").unwrap();
+        assert_eq!((mode(&first.0), mode(&file)), (0o700, 0o600));
+        drop(first);
+        assert!(!file.exists());
+        drop(second);
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_code_is_the_commands() {
+        assert_eq!(code(ExitStatus::from_raw(7 << 8)), 7);
+        assert_eq!(code(ExitStatus::from_raw(0)), 0);
+        assert_eq!(code(ExitStatus::from_raw(9)), 137);
+    }
+
+    #[test]
+    fn only_a_pod_that_is_ready_is_led_to() {
+        let pod = |ready: &str| {
+            let container = serde_json::json!({"name": "kube-apiserver", "image": "x", "ports": [{"containerPort": 6444}]});
+            let pod = serde_json::json!({"metadata": {"name": "control-plane-1"}, "spec": {"containers": [container]},
+                "status": {"conditions": [{"type": "Ready", "status": ready}]}});
+            serde_json::from_value::<Pod>(pod).unwrap()
+        };
+        assert_eq!(
+            ready(&pod("True")),
+            Some(("control-plane-1".to_owned(), 6444))
+        );
+        assert_eq!(ready(&pod("False")), None);
+    }
+}
