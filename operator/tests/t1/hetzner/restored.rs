@@ -204,6 +204,8 @@ async fn server_whose_node_a_restore_took_away_is_started_anew_no_more_than_twic
             let operator = world.start(&FaultPlan::none())?;
             operator.settle(&world.site, "demo").await?;
             restored.until(&operator, 1, 0).await?;
+            // What it writes as it begins would take back what is changed here.
+            restored.stays(&operator, 1).await?;
             restored.forget_when().await?;
             // What was stored and not done is done once more, and what was done is not known to be.
             restored.until(&operator, 2, 1).await?;
