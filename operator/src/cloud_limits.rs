@@ -29,7 +29,6 @@ impl CloudLimits {
     }
 
     /// Whether a Machine may be asked for. Also gives its ProviderConfig where that says otherwise still.
-    #[must_use]
     pub fn admit(
         &self,
         stores: &Stores,

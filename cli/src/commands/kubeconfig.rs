@@ -45,7 +45,7 @@ pub(super) async fn run(global: &Global, args: &Kubeconfig) -> Result<Exit, Fail
                 management_context: connection.context.clone(),
                 namespace: namespace.clone(),
                 name: args.name.clone(),
-                uid: cluster.metadata.uid.clone().unwrap_or_default(),
+                uid: cluster.metadata.uid.unwrap_or_default(),
             };
             merge_into(args, text, lead, global.quiet)?;
         }

@@ -66,7 +66,7 @@ pub(crate) const TABLE: &[Row] = &[
                     "UpgradeBlocked",
                     "Kubelets: 2 nodes are too old",
                 )],
-            )
+            );
         },
         "upgrade",
         Level::Warning,
@@ -78,7 +78,7 @@ pub(crate) const TABLE: &[Row] = &[
             with_cluster(
                 f,
                 &[("Progressing", "True", "FallingAsleep", "1 machine is left")],
-            )
+            );
         },
         "sleep",
         Level::Warning,

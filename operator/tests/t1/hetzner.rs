@@ -141,9 +141,9 @@ impl World {
         self.fake.clock.advance(ROUND);
         let context = || Arc::clone(&operator.context);
         let pool = Arc::new(self.site.pools().get(POOL).await?);
-        let _ = node_pool::reconcile(pool, context()).await;
+        let _ = Box::pin(node_pool::reconcile(pool, context())).await;
         for machine in self.machines().await? {
-            let _ = machine::reconcile(Arc::new(machine), context()).await;
+            let _ = Box::pin(machine::reconcile(Arc::new(machine), context())).await;
         }
         Ok(())
     }

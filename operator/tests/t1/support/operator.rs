@@ -172,7 +172,10 @@ impl Operator {
     pub(crate) async fn reconcile(&self, site: &Site, name: &str) -> Result<()> {
         let cluster = Arc::new(site.clusters().get(name).await?);
         let namespace = cluster.namespace().unwrap_or_default();
-        let run = || tenant_cluster::reconcile(Arc::clone(&cluster), Arc::clone(&self.context));
+        let run = || {
+            let context = Arc::clone(&self.context);
+            Box::pin(tenant_cluster::reconcile(Arc::clone(&cluster), context))
+        };
         unraced(run).await.map_err(|error| {
             anyhow::anyhow!(
                 "reconcile of {namespace}/{name}: {}",
@@ -184,7 +187,10 @@ impl Operator {
     /// One reconcile of a node pool, and of none of its Machines.
     pub(crate) async fn reconcile_pool_alone(&self, site: &Site, name: &str) -> Result<()> {
         let pool = Arc::new(site.pools().get(name).await?);
-        let run = || node_pool::reconcile(Arc::clone(&pool), Arc::clone(&self.context));
+        let run = || {
+            let context = Arc::clone(&self.context);
+            Box::pin(node_pool::reconcile(Arc::clone(&pool), context))
+        };
         let done = unraced(run).await;
         done.with_context(|| format!("reconcile of NodePool {name}"))
     }
@@ -194,7 +200,10 @@ impl Operator {
         self.reconcile_pool_alone(site, name).await?;
         for machine in site.machines_of(name).await? {
             let (name, machine) = (machine.name_any(), Arc::new(machine));
-            let run = || machine::reconcile(Arc::clone(&machine), Arc::clone(&self.context));
+            let run = || {
+                let context = Arc::clone(&self.context);
+                Box::pin(machine::reconcile(Arc::clone(&machine), context))
+            };
             let done = unraced(run).await;
             done.with_context(|| format!("reconcile of Machine {name}"))?;
         }
