@@ -324,7 +324,10 @@ impl Bench {
         while Instant::now() < deadline {
             ticks.tick().await;
             let state = self.state().unwrap_or_default();
-            let done = self.metric("covey_reconcile_runs_total").unwrap_or_default() >= reconciles as f64;
+            let done = self
+                .metric("covey_reconcile_runs_total")
+                .unwrap_or_default()
+                >= reconciles as f64;
             still = match done && state["ccm"]["leads"] == true && state["ccm"]["queued"] == 0 {
                 true => still + 1,
                 false => 0,

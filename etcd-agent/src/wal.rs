@@ -148,7 +148,9 @@ fn first_index(name: &str) -> Option<u64> {
     let hexadecimal = |text: &str| text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
     let (number, index) = name.strip_suffix(".wal")?.split_once('-')?;
     let is_one = hexadecimal(number) && hexadecimal(index);
-    is_one.then(|| u64::from_str_radix(index, 16).ok()).flatten()
+    is_one
+        .then(|| u64::from_str_radix(index, 16).ok())
+        .flatten()
 }
 
 #[cfg(test)]

@@ -168,7 +168,7 @@ fn refused(config: &str, reached: &Reached) -> Error {
         code: "limit_reached".to_owned(),
         message: reached.to_string(),
         request: None,
-        mend: Some(reached.mend().to_owned()),
+        mend: Some(reached.remedy().to_owned()),
     };
     refused.into()
 }

@@ -113,7 +113,7 @@ impl fmt::Display for Reached {
 impl Reached {
     /// What to change.
     #[must_use]
-    pub fn mend(&self) -> &'static str {
+    pub fn remedy(&self) -> &'static str {
         match self {
             Self::Machines { .. } => {
                 "raise spec.limits.machines of the ProviderConfig, or lower spec.replicas of node pools that name it"
@@ -208,7 +208,7 @@ pub fn budget(
         },
         message: format!(
             "{first}, so that Machines wait; {}; nothing is deleted because of it",
-            first.mend()
+            first.remedy()
         ),
     }
 }
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(asked(2), Ok(()));
         let told = asked(3).unwrap_err();
         assert_eq!(told, Reached::Machines { taken: 3, most: 3 });
-        assert!(told.mend().contains("spec.limits.machines"));
+        assert!(told.remedy().contains("spec.limits.machines"));
         assert!(asked(9).is_err(), "it was lowered");
     }
 
@@ -303,7 +303,7 @@ mod tests {
         };
         let told = admit(&limits, &taken(0), Some("ccx13"), &prices()).unwrap_err();
         assert!(told.to_string().contains("ccx13"));
-        assert!(told.mend().contains("spec.prices"));
+        assert!(told.remedy().contains("spec.prices"));
         // What is there counts, too.
         let there = [("m".to_owned(), None)].into();
         assert!(admit(&limits, &there, Some("cx22"), &prices()).is_err());

@@ -70,7 +70,7 @@ pub async fn reconcile(config: Arc<ProviderConfig>, ctx: Arc<Context>) -> Result
 
 async fn step(ctx: &Context, config: &ProviderConfig) -> Result<Option<Duration>, Error> {
     // Before anything is asked of a cloud, which may not answer.
-    let kept = Box::pin(keeping::keep(ctx, config)).await?;
+    let kept = Box::pin(keeping::run(ctx, config)).await?;
     if config.metadata.deletion_timestamp.is_some() {
         // Let go of, it is gone, or about to be. The last of its Machines wakes it.
         let status = plan::going(config, &kept.in_use, Timestamp::now());

@@ -68,7 +68,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "provider-hetzner",
-        uses: &["api", "kit-client", "providers"],
+        uses: &["api", "kit-client", "kit-objects", "providers"],
         pure: false,
     },
     Rule {

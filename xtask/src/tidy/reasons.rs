@@ -41,6 +41,7 @@ const ALSO_OTHERS: &[(&str, &str)] = &[
     ("Deleting", "a phase of Machines"),
     ("Drained", "the type of the condition"),
     ("Draining", "a phase of Machines"),
+    ("InUse", "the type of the condition"),
     ("KubeVirtOutdated", "the type of the condition"),
     ("NodeReady", "the type of the condition"),
     ("Paused", "a condition of KubeVirt"),

@@ -1,6 +1,7 @@
 //! What the admission policies let the operator do, and what they refuse.
 //!
 //! Invariant: every rule of templates/admission-policies.yaml has a line that it refuses.
+//! Long because every rule of every policy is here.
 
 use serde_json::{Value, json};
 

@@ -20,7 +20,7 @@ use kube::{Api, Client, ResourceExt as _};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::MissedTickBehavior;
 
-use crate::cluster::Tenant;
+use crate::cluster::tenant::Tenant;
 
 /// How long an API may take to take or to show a marker; one that is kept from it by a test takes longer.
 const SOON: Duration = Duration::from_secs(30);

@@ -69,7 +69,7 @@ pub struct Kept {
 ///
 /// # Errors
 /// See [`Error`].
-pub async fn keep(ctx: &Context, config: &ProviderConfig) -> Result<Kept, Error> {
+pub async fn run(ctx: &Context, config: &ProviderConfig) -> Result<Kept, Error> {
     let observed = observe(ctx, config).await?;
     let Plan { steps, in_use } = match &observed {
         Some(observed) => plan(observed),
