@@ -79,7 +79,7 @@ pub(crate) const TABLE: &[Row] = &[
         },
         "capacity",
         Level::Error,
-        "raise the limit",
+        "have the limit raised",
     ),
     (
         "servers are left behind",
