@@ -78,8 +78,8 @@ pub struct Turn {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeconfigTurn {
-    /// For which number it is made, 1 to 1000000; a new tenant cluster has the first. It may only rise. Required, no
-    /// default. Example: 2.
+    /// For which number it is made, 1 to 1000000; a new tenant cluster has the first. It may only rise.
+    /// Required, no default. Example: 2.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub generation: u32,
 }

@@ -99,7 +99,7 @@ pub(crate) const TABLE: &[Row] = &[
         },
         "leaks",
         Level::Warning,
-        "Bring the Machines back",
+        "Drain and delete what is a node",
     ),
     (
         "fleet was halted by a failure",
