@@ -156,10 +156,16 @@ async fn policies_confine_the_operator_and_nobody_else() {
     installed
         .create(unlabelled("covey-operator", "users-b"))
         .await;
-    installed.create(policies::needed("users-c")).await;
-    installed
-        .create(binding("covey-operator", "users-d", USER))
-        .await;
+    // Made while there was a TenantCluster.
+    for (namespace, object) in [
+        ("users-c", policies::needed("users-c")),
+        ("users-d", binding("covey-operator", "users-d", USER)),
+    ] {
+        let cluster = tenant_cluster(namespace);
+        installed.create(cluster.clone()).await;
+        until(async || write(&admin, &object, "create", false).await.is_ok()).await;
+        write(&admin, &cluster, "delete", false).await.unwrap();
+    }
     installed.create(unlabelled("admins", "users-a")).await;
     installed
         .create(binding("ccm", "covey-b-1111111111", CCM))
@@ -202,6 +208,8 @@ async fn policies_confine_the_operator_and_nobody_else() {
     until(async || write(&operator, &fine, "create", true).await.is_ok()).await;
     let namespaces = namespace("new", &[]);
     until(async || write(&operator, &namespaces, "create", true).await.is_err()).await;
+    let left = binding("covey-operator", "users-d", USER);
+    until(async || write(&operator, &left, "apply", true).await.is_err()).await;
     let secrets = secret("password", "users-a", false);
     until(async || write(&operator, &secrets, "create", true).await.is_err()).await;
     let volume = policies::volume("of-etcd", "covey-a-1111111111", "data-etcd-0");
