@@ -15,6 +15,7 @@ use insight::diagnosis::diagnose;
 use insight::facts::Facts;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use kit_objects::known::Known;
 use kube::api::{Api, DynamicObject, ListParams, LogParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
@@ -148,60 +149,12 @@ async fn known(client: &Client, facts: &Facts) -> Vec<String> {
         let endpoint = status.and_then(|status| status.endpoint.as_ref());
         names.extend(endpoint.map(|endpoint| endpoint.host.clone()));
     }
-    names.extend(
-        facts
-            .pools
-            .as_ref()
-            .there()
-            .into_iter()
-            .flatten()
-            .flat_map(of),
-    );
-    names.extend(
-        facts
-            .machines
-            .as_ref()
-            .there()
-            .into_iter()
-            .flatten()
-            .flat_map(of),
-    );
-    names.extend(
-        facts
-            .hosts
-            .as_ref()
-            .there()
-            .into_iter()
-            .flatten()
-            .flat_map(of),
-    );
-    names.extend(
-        facts
-            .snapshots
-            .as_ref()
-            .there()
-            .into_iter()
-            .flatten()
-            .flat_map(of),
-    );
-    names.extend(
-        facts
-            .restores
-            .as_ref()
-            .there()
-            .into_iter()
-            .flatten()
-            .flat_map(of),
-    );
-    names.extend(
-        facts
-            .provider_configs
-            .as_ref()
-            .there()
-            .into_iter()
-            .flatten()
-            .flat_map(of),
-    );
+    names.extend(of_all(&facts.pools));
+    names.extend(of_all(&facts.machines));
+    names.extend(of_all(&facts.hosts));
+    names.extend(of_all(&facts.snapshots));
+    names.extend(of_all(&facts.restores));
+    names.extend(of_all(&facts.provider_configs));
     let hosts = facts.hosts.as_ref().there().into_iter().flatten();
     names.extend(hosts.map(|host| host.spec.address.clone()));
     let nodes: Api<Node> = Api::all(client.clone());
@@ -213,6 +166,11 @@ async fn known(client: &Client, facts: &Facts) -> Vec<String> {
         )),
     }
     names
+}
+
+/// The names of objects that could be read, and those of their namespaces.
+fn of_all<K: kube::Resource>(all: &Known<Vec<K>>) -> impl Iterator<Item = String> {
+    all.as_ref().there().into_iter().flatten().flat_map(of)
 }
 
 /// The name of an object, and that of its namespace.
