@@ -15,12 +15,18 @@ if ! { mkdir -p "$folder" "$job" && chmod 0700 "$folder" "$run" "$job" && : > "$
     answer result unwritable
     exit 0
 fi
-# Whoever holds it writes, and a worker that has just begun is not known by its number yet.
+# Whoever holds it writes, and a worker that has just begun is not known by its number yet. One whose end is written
+# is about to let go: were nothing started, its end would be taken for that of what was asked for now.
 exec 9> "$run/lock"
-if ! flock -n 9; then
-    answer result working operation "$(field "$state" operation)" id "$(field "$state" id)"
-    exit 0
-fi
+tries=0
+until flock -n 9; do
+    if [ "$(field "$state" result)" = running ] || [ "$tries" -ge 50 ]; then
+        answer result working operation "$(field "$state" operation)" id "$(field "$state" id)"
+        exit 0
+    fi
+    tries=$((tries + 1))
+    sleep 0.1 2> /dev/null || sleep 1
+done
 # A worker that has just begun may be reading them.
 parameter script > "$job/script.new"
 parameter told > "$job/told.new"

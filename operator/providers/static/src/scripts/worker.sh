@@ -6,8 +6,9 @@ state=$folder/state.json
 # The address in the overlay that a join has given the machine.
 given=$folder/address
 # The worker is the process with this number that started at this time; so a number that is used again is no worker.
+# One whose end is written is none any more, also while its process has yet to go.
 is_working() {
-    [ -f "$run/worker" ] || return 1
+    [ -f "$run/worker" ] && [ "$(field "$state" result)" = running ] || return 1
     worker=
     since=
     read -r worker since < "$run/worker" || true

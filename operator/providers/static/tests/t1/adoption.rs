@@ -131,6 +131,30 @@ async fn nothing_is_taken_while_somebody_works_there() -> Result<()> {
     .await
 }
 
+/// A worker that gave up is a process for a moment more, with its number and its lock.
+#[tokio::test]
+async fn what_is_started_while_a_worker_goes_is_not_told_of_its_end() -> Result<()> {
+    on_each(async |flavour, machine| {
+        let ((old, _), (new, _)) = (authority(), authority());
+        node(&machine, &old).await?;
+        claim(&machine, &owner("m")).await?;
+        let found = facts(&machine, "m").await?;
+        let foreign = adopt(&machine, &new, "another digest").await?;
+        assert!(matches!(foreign, Progress::Foreign(_)), "{flavour:?}: {foreign:?}");
+        let goes = "exec 9> /run/covey/lock; flock 9\n\
+                    echo $$ $(sed 's/^.*) //' /proc/$$/stat | cut -d ' ' -f 20) > /run/covey/worker\n\
+                    touch /run/goes; sleep 1.5";
+        machine.program("goes", goes).await?;
+        machine
+            .shell("goes > /dev/null 2>&1 &\nuntil [ -e /run/goes ]; do sleep 0.05; done")
+            .await?;
+        let joined = adopt(&machine, &new, &found.kubelet_ca).await?;
+        assert_eq!(joined, Progress::Joined("worker-1".to_owned()), "{flavour:?}");
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn who_has_a_machine_says_so_at_each_look_and_nobody_else_does() -> Result<()> {
     on_each(async |flavour, machine| {
