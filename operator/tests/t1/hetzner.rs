@@ -22,6 +22,7 @@ use provider_hetzner::identity::{INSTALLATION, MACHINE_UID};
 use serde_json::{Value, json};
 use testkit::FaultPlan;
 use testkit::fixtures::{wait_for, wait_gone};
+use tokio::sync::watch;
 
 use crate::crash::{Hand, Writes, dies, for_every_k};
 use crate::support::site::apply;
@@ -40,15 +41,52 @@ const NAME: &str = "hetzner";
 const POOL: &str = "workers";
 
 /// The fake's time, as the operator is told it.
-struct Played(VirtualClock);
+#[derive(Clone)]
+struct Played {
+    clock: VirtualClock,
+    /// How many wait for it: each call does, until it is answered.
+    waiting: Arc<watch::Sender<usize>>,
+}
+
+impl Played {
+    /// Lets time pass once no call is on its way. However slow this machine is, two rounds in one call would make it
+    /// one without an answer, and nobody knows for minutes what became of that.
+    async fn pass(&self, time: Duration) -> Result<()> {
+        let mut waiting = self.waiting.subscribe();
+        let answered = tokio::time::timeout(PATIENCE, waiting.wait_for(|waiting| *waiting == 0));
+        answered.await.context("a call is not answered")??;
+        self.clock.advance(time);
+        Ok(())
+    }
+}
+
+/// Somebody waits, until this is dropped.
+struct Waiting(Arc<watch::Sender<usize>>);
+
+impl Waiting {
+    fn begin(of: &Arc<watch::Sender<usize>>) -> Self {
+        of.send_modify(|waiting| *waiting += 1);
+        Self(Arc::clone(of))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.send_modify(|waiting| *waiting -= 1);
+    }
+}
 
 impl Clock for Played {
     fn now(&self) -> Timestamp {
-        self.0.now()
+        self.clock.now()
     }
 
     fn wait(&self, time: Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(self.0.wait(time))
+        let (passes, waiting) = (self.clock.wait(time), Waiting::begin(&self.waiting));
+        Box::pin(async move {
+            passes.await;
+            drop(waiting);
+        })
     }
 }
 
@@ -56,6 +94,7 @@ impl Clock for Played {
 struct World {
     site: Site,
     fake: FakeHetzner,
+    time: Played,
     configs: Api<ProviderConfig>,
 }
 
@@ -67,11 +106,16 @@ impl World {
         };
         // Machines are deleted by the API server's time.
         let clock = VirtualClock::new(Timestamp::now());
+        let time = Played {
+            clock: clock.clone(),
+            waiting: Arc::default(),
+        };
         let fake = FakeHetzner::start(clock, &[TOKEN, OTHER]).await?;
         let configs = Api::namespaced(site.admin.clone(), &site.users);
         let world = Self {
             site,
             fake,
+            time,
             configs,
         };
         let operator = world.start(&FaultPlan::none())?;
@@ -95,7 +139,7 @@ impl World {
     fn start(&self, plan: &FaultPlan) -> Result<Operator> {
         let mut launch = Launch::new(&self.site)?.plan(plan);
         launch.settings.providers.hetzner.endpoint = self.fake.endpoint();
-        launch.clock = Some(Arc::new(Played(self.fake.clock.clone())));
+        launch.clock = Some(Arc::new(self.time.clone()));
         launch.start(&self.site)
     }
 
@@ -138,7 +182,7 @@ impl World {
 
     /// Time passes, and everything is looked at. What fails is tried again in the next one.
     async fn round(&self, operator: &Operator) -> Result<()> {
-        self.fake.clock.advance(ROUND);
+        self.time.pass(ROUND).await?;
         let context = || Arc::clone(&operator.context);
         let pool = Arc::new(self.site.pools().get(POOL).await?);
         let _ = Box::pin(node_pool::reconcile(pool, context())).await;

@@ -128,7 +128,7 @@ impl<'a> Restored<'a> {
         let machines = self.world.site.machines();
         let what = format!("stored {stored} times, and started {starts} times");
         ask_until(&what, PATIENCE, || async {
-            self.world.fake.clock.advance(ROUND);
+            self.world.time.pass(ROUND).await?;
             let machine = ObjectRef::new(&self.machine).within(&self.world.site.users);
             // Fails only once it has ended.
             let _ = operator.context.triggers.machines.send(machine);
