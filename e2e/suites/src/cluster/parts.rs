@@ -45,3 +45,13 @@ pub fn restarts(pod: &Pod, container: Option<&str>) -> i32 {
         .map(|status| status.restart_count)
         .sum()
 }
+
+/// With what the start gate of etcd in this pod ended last (exit codes: docs/etcd.md); none where it never refused.
+#[must_use]
+pub fn gate_refused(pod: &Pod) -> Option<i32> {
+    let gate = pod.status.as_ref()?.init_container_statuses.as_ref()?;
+    let gate = gate.iter().find(|container| container.name == "gate")?;
+    let states = [&gate.state, &gate.last_state].into_iter().flatten();
+    let mut ended = states.filter_map(|state| state.terminated.as_ref());
+    ended.next().map(|ended| ended.exit_code)
+}

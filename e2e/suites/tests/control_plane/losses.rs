@@ -20,6 +20,7 @@ use serde_json::json;
 use suites::{
     cluster::{
         Tenant, drift,
+        parts::gate_refused,
         wait::{wait_for, wait_list},
     },
     scenario::{self, PATIENCE, Scenario},
@@ -74,7 +75,7 @@ async fn volume(s: &Scenario) -> Result<()> {
     // The StatefulSet makes both anew; the gate does not let etcd make a cluster of what is empty.
     wait_for(&pods, MEMBER, "does not start", PATIENCE, |pod| {
         let again = pod.metadata.uid != before;
-        (again && refusal(pod) == Some(VOLUME_LOST)).then_some(())
+        (again && gate_refused(pod) == Some(VOLUME_LOST)).then_some(())
     })
     .await?;
     let cluster = tenant.get().await?;
@@ -87,15 +88,6 @@ async fn volume(s: &Scenario) -> Result<()> {
     let answer = data.list(&ListParams::default()).await;
     ensure!(answer.is_err(), "an empty cluster answers: {answer:?}");
     Ok(())
-}
-
-/// With what the start gate of this pod ended last.
-fn refusal(pod: &Pod) -> Option<i32> {
-    let gate = pod.status.as_ref()?.init_container_statuses.as_ref()?;
-    let gate = gate.iter().find(|container| container.name == "gate")?;
-    let states = [&gate.state, &gate.last_state].into_iter().flatten();
-    let mut ended = states.filter_map(|state| state.terminated.as_ref());
-    ended.next().map(|ended| ended.exit_code)
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ mod controllers;
 mod deletion_orders;
 mod endpoints;
 mod etcd_members;
+mod etcd_volumes;
 mod hostile;
 mod mirrors;
 mod operator_away;
