@@ -4,6 +4,8 @@
 //! interrupted.
 
 pub mod autoscaler;
+mod changes;
+mod clients;
 mod control_plane;
 pub mod csi;
 mod machine;
@@ -12,6 +14,8 @@ mod place;
 mod processes;
 mod report;
 pub mod restore;
+pub mod rotation;
+pub mod upgrade;
 pub mod workers;
 
 pub use control_plane::{Options, run};

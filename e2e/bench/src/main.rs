@@ -6,7 +6,7 @@ use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
 use api::storage::Hotplug;
-use bench::{Options, autoscaler, csi, restore, workers};
+use bench::{Options, autoscaler, csi, restore, rotation, upgrade, workers};
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
@@ -151,6 +151,45 @@ enum Bench {
         #[arg(long)]
         json: bool,
     },
+    /// What steady clients have of an upgrade, and how long one that cannot be had takes to be what it was
+    Upgrade {
+        /// The version that is upgraded
+        #[arg(long, default_value = "1.35.4")]
+        from: String,
+        /// What it becomes
+        #[arg(long, default_value = "1.36.3")]
+        to: String,
+        /// Replicas of the control plane, one tenant cluster each
+        #[arg(long, value_delimiter = ',', default_value = "1,2")]
+        replicas: Vec<i32>,
+        /// Upgrades to a version of which there is no image; 0 leaves them out
+        #[arg(long, default_value_t = 3)]
+        returns: usize,
+        /// How long new kube-apiservers serve the version before
+        #[arg(long, default_value = "15s")]
+        soak: String,
+        /// Seconds that one step may take
+        #[arg(long, default_value_t = 900)]
+        patience: u64,
+        /// JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// What steady clients have of authorities and keys that are turned, one after another
+    Rotation {
+        /// Replicas of the control plane
+        #[arg(long, default_value_t = 2)]
+        replicas: i32,
+        /// Kubernetes version of the tenant cluster
+        #[arg(long, default_value = "1.35.4")]
+        kubernetes: String,
+        /// Seconds that one step may take
+        #[arg(long, default_value_t = 900)]
+        patience: u64,
+        /// JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[tokio::main]
@@ -287,6 +326,46 @@ async fn run(bench: Bench) -> Result<()> {
                 patience: Duration::from_secs(patience),
             };
             let report = Box::pin(restore::run(&options, &say)).await?;
+            match json {
+                true => pretty(&report)?,
+                false => report.table(),
+            }
+        }
+        Bench::Upgrade {
+            from,
+            to,
+            replicas,
+            returns,
+            soak,
+            patience,
+            json,
+        } => {
+            let options = upgrade::Options {
+                from,
+                to,
+                replicas,
+                returns,
+                soak,
+                patience: Duration::from_secs(patience),
+            };
+            let report = Box::pin(upgrade::run(&options, &say)).await?;
+            match json {
+                true => pretty(&report)?,
+                false => report.table(),
+            }
+        }
+        Bench::Rotation {
+            replicas,
+            kubernetes,
+            patience,
+            json,
+        } => {
+            let options = rotation::Options {
+                replicas,
+                version: kubernetes,
+                patience: Duration::from_secs(patience),
+            };
+            let report = Box::pin(rotation::run(&options, &say)).await?;
             match json {
                 true => pretty(&report)?,
                 false => report.table(),

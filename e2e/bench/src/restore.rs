@@ -6,7 +6,7 @@
 //! for after everything that was done.
 
 mod figures;
-pub mod flows;
+mod flows;
 mod load;
 mod options;
 mod report;
@@ -27,11 +27,11 @@ use suites::scenario::pods::{self, Command};
 use suites::scenario::{self, Scenario};
 
 use self::figures::{Ack, losses_s, lost, samples};
-use self::flows::{Both, Flow};
 use self::load::{Load, fill};
 pub use self::options::Options;
 use self::options::{BESIDE, ready};
 pub use self::report::{Most, Report};
+use super::clients::{Both, Flow};
 use super::machine::Machine;
 use super::place::interrupted;
 use super::report::Spread;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::flows::{Flow, Over};
+use crate::clients::{Flow, Over};
 use crate::machine::Machine;
 use crate::processes::IdleTenant;
 use crate::report::Spread;
