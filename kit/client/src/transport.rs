@@ -4,8 +4,11 @@
 //!
 //! Invariants: no connection has more than [`MOST_STREAMS`] requests open, so that none waits for a
 //! watch to end; one whose other end has gone silent is given up within [`ALIVE_EVERY`] plus
-//! [`ALIVE_WITHIN`], so that watches on it end and come back.
+//! [`ALIVE_WITHIN`], so that watches on it end and come back; a request is sent twice only where the
+//! server says that it did nothing with the first.
 
+use std::error::Error as _;
+use std::iter;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{self, Poll};
@@ -13,11 +16,12 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use h2::Reason;
 use http::{Request, Response};
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client, Error as LegacyError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ConfigExt, DynBody};
@@ -113,6 +117,12 @@ impl Connections {
         all.push(connection.clone());
         connection
     }
+
+    async fn ask(&self, request: Request<Body>) -> Result<Response<Counted>, LegacyError> {
+        let Connection { client, open } = self.with_room();
+        let answer = client.request(request).await?;
+        Ok(answer.map(|body| Counted { body, _open: open }))
+    }
 }
 
 impl Service<Request<Body>> for Connections {
@@ -125,14 +135,41 @@ impl Service<Request<Body>> for Connections {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Connection { client, open } = self.with_room();
-        let answer = client.request(request);
+        let connections = self.clone();
         async move {
-            let answer = answer.await?;
-            Ok(answer.map(|body| Counted { body, _open: open }))
+            let again = copy(&request);
+            match (connections.ask(request).await, again) {
+                (Err(error), Some(again)) if is_untouched(&error) => {
+                    Ok(connections.ask(again).await?)
+                }
+                (answer, _) => Ok(answer?),
+            }
         }
         .boxed()
     }
+}
+
+/// The same request; none where its body comes bit by bit.
+fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut copy = Request::new(request.body().try_clone()?);
+    copy.method_mut().clone_from(request.method());
+    copy.uri_mut().clone_from(request.uri());
+    copy.headers_mut().clone_from(request.headers());
+    *copy.extensions_mut() = request.extensions().clone();
+    Some(copy)
+}
+
+/// Whether the server did nothing with a request, and says so: it was on its way, or not sent, when the server said that it
+/// takes no more on this connection, as one does that ends, and kube-apiserver does now and then so that clients spread
+/// (`--goaway-chance`). RFC 9113 §6.8 and §8.7 have both be tried again whatever the method is, as Go's client does.
+fn is_untouched(error: &LegacyError) -> bool {
+    let mut causes = iter::successors(error.source(), |cause| cause.source());
+    let cause = causes.find_map(|cause| cause.downcast_ref::<h2::Error>());
+    cause.is_some_and(|cause| {
+        let leaves = cause.is_go_away() && cause.reason() == Some(Reason::NO_ERROR);
+        let refuses = cause.is_reset() && cause.reason() == Some(Reason::REFUSED_STREAM);
+        cause.is_remote() && (leaves || refuses)
+    })
 }
 
 /// The body of an answer: as long as it is there, its request is open.

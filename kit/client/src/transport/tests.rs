@@ -11,8 +11,10 @@ use hyper_util::server::conn::auto;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::ServerConfig;
 use rustls_pki_types::PrivateKeyDer;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
 use super::*;
@@ -25,6 +27,11 @@ struct Server {
 
 impl Server {
     async fn start(protocols: &[&[u8]]) -> Self {
+        Self::start_leaving(protocols, 0).await
+    }
+
+    /// The first connections are left as soon as something is asked.
+    async fn start_leaving(protocols: &[&[u8]], leaves: usize) -> Self {
         install_crypto();
         let issued = generate_simple_self_signed(vec!["localhost".to_owned()]);
         let CertifiedKey { cert, signing_key } = issued.expect("a certificate");
@@ -41,10 +48,14 @@ impl Server {
         let count = Arc::clone(&connections);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                count.fetch_add(1, Ordering::SeqCst);
+                let number = count.fetch_add(1, Ordering::SeqCst);
                 let acceptor = acceptor.clone();
                 tokio::spawn(async move {
                     let stream = acceptor.accept(stream).await.expect("a handshake");
+                    if number < leaves {
+                        // It ends with the client.
+                        return drop(leave(stream).await);
+                    }
                     let answer = service_fn(|_| async { Ok::<_, Infallible>(endless()) });
                     let server = auto::Builder::new(TokioExecutor::new());
                     // It ends with the client.
@@ -94,6 +105,56 @@ async fn watches_share_connections_and_none_waits_for_another() {
     drop((first, more));
     let _again = ask(&mut transport, 3 * MOST_STREAMS).await;
     assert_eq!(server.connections(), 3);
+}
+
+/// Frames of HTTP/2 (RFC 9113 §4.1): the settings of who has none, and GOAWAY of one that took no stream.
+const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+const GOAWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+/// The type of the frame that begins a request.
+const HEADERS: u8 = 1;
+
+/// A server that leaves as soon as it is asked, and did nothing.
+async fn leave(mut stream: TlsStream<TcpStream>) -> std::io::Result<()> {
+    stream.write_all(&SETTINGS).await?;
+    let mut preface = [0; 24];
+    stream.read_exact(&mut preface).await?;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut payload = vec![0; length as usize];
+        stream.read_exact(&mut payload).await?;
+        if head[3] == HEADERS {
+            break;
+        }
+    }
+    stream.write_all(&GOAWAY).await?;
+    stream.flush().await?;
+    // Were it closed with something unread, the client might never read the above.
+    tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn request_that_a_server_leaves_untouched_is_sent_to_the_next() {
+    let server = Server::start_leaving(&[b"h2"], 1).await;
+    let mut transport = transport(&server.config).expect("a transport");
+    let request = Request::post("/objects").body(Body::from(b"{}".to_vec()));
+    let ready = transport.ready().await.expect("it is always ready");
+    let answer = ready.call(request.expect("a request")).await;
+    assert_eq!(answer.expect("an answer").status(), 200);
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn server_that_always_leaves_is_asked_twice() {
+    let server = Server::start_leaving(&[b"h2"], usize::MAX).await;
+    let mut transport = transport(&server.config).expect("a transport");
+    let request = Request::get("/objects").body(Body::empty());
+    let ready = transport.ready().await.expect("it is always ready");
+    let answer = ready.call(request.expect("a request")).await;
+    assert!(answer.is_err());
+    assert_eq!(server.connections(), 2);
 }
 
 #[tokio::test]
