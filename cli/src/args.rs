@@ -10,6 +10,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::kinds::Kind;
 
+use self::access::{Credential, Kubeconfig};
 use self::backups::{Restore, Snapshot};
 use self::connect::Connect;
 use self::create::{CreateCluster, CreatePool};
@@ -18,6 +19,7 @@ use self::overview::{Fleet, Overview, Tree};
 use self::sysdump::Sysdump;
 use self::waiting::{Waiting, time};
 
+pub(crate) mod access;
 pub(crate) mod backups;
 pub(crate) mod connect;
 pub(crate) mod create;
@@ -124,9 +126,12 @@ pub(crate) enum Command {
     Tree(Tree),
     /// Find what is wrong, the cause first, and say what mends it; exit code 3 when something is
     Doctor(Doctor),
-    /// Get the administrator's kubeconfig of a tenant cluster
-    Kubeconfig(Kubeconfig),
-    /// Run a command with the administrator's kubeconfig of a tenant cluster; ends with the command's exit code
+    /// Get a kubeconfig of a tenant cluster in your own name; it has no secret unless that is asked for
+    Kubeconfig(Box<Kubeconfig>),
+    /// What kubeconfigs ask for
+    #[command(subcommand, hide = true)]
+    Credential(Credential),
+    /// Run a command with a kubeconfig of a tenant cluster; ends with the command's exit code
     Connect(Connect),
     /// Make a tenant cluster or a node pool
     #[command(subcommand)]
@@ -258,28 +263,6 @@ pub(crate) enum FailOn {
     Error,
     /// Warnings too
     Warning,
-}
-
-/// `covey kubeconfig`.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Kubeconfig {
-    /// The tenant cluster
-    pub(crate) name: String,
-    /// Write it to a new file that only you can read, instead of standard output
-    #[arg(long, short = 'f', value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
-    /// Add it as a context to the kubeconfig: the first file of KUBECONFIG, or ~/.kube/config
-    #[arg(long, conflicts_with = "file")]
-    pub(crate) merge: bool,
-    /// Make that the current context; commands of covey still go to the management cluster
-    #[arg(long, requires = "merge")]
-    pub(crate) set_current: bool,
-    /// Name of that context; without it <NAMESPACE>/<NAME>
-    #[arg(long, requires = "merge", value_name = "NAME")]
-    pub(crate) context_name: Option<String>,
-    /// Print it although standard output is a terminal
-    #[arg(long, conflicts_with_all = ["file", "merge"])]
-    pub(crate) show: bool,
 }
 
 /// `covey create`.
@@ -427,6 +410,13 @@ mod tests {
             "covey scale demo-workers -1",
             "covey describe",
             "covey get --as-group admins",
+            "covey kubeconfig",
+            "covey kubeconfig demo --embed --break-glass",
+            "covey kubeconfig demo --break-glass --profile view",
+            "covey kubeconfig demo --ttl 0s",
+            "covey kubeconfig revoke",
+            "covey kubeconfig revoke demo-x --all",
+            "covey connect demo --ttl 1h -- true",
         ] {
             let parsed = Args::try_parse_from(line.split(' '));
             assert!(parsed.is_err(), "{line}");

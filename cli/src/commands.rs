@@ -4,18 +4,21 @@
 
 use std::future::Future;
 
+use crate::args::access::Credential;
 use crate::args::{Args, Command, Create, Delete};
 use crate::exit::{Exit, Failure};
 
 mod change;
 mod connect;
 mod create;
+mod credential;
 mod delete;
 mod describe;
 mod doctor;
 mod events;
 mod explain;
 mod get;
+mod grants;
 mod kubeconfig;
 mod logs;
 mod man;
@@ -42,7 +45,11 @@ pub(crate) fn run(
         Command::Describe(one) => ask(describe::run(global, one)),
         Command::Tree(tree) => ask(tree::run(global, tree)),
         Command::Doctor(doctor) => ask(doctor::run(global, doctor)),
-        Command::Kubeconfig(one) => ask(kubeconfig::run(global, one)),
+        Command::Kubeconfig(one) => match &one.grants {
+            Some(grants) => ask(grants::run(global, grants)),
+            None => ask(kubeconfig::run(global, one)),
+        },
+        Command::Credential(Credential::Get(one)) => ask(credential::get(global, one)),
         Command::Connect(one) => stay(connect::run(global, one)),
         Command::Create(Create::Cluster(one)) => ask(create::cluster(global, one)),
         Command::Create(Create::Pool(one)) => ask(create::pool(global, one)),

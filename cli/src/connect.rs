@@ -31,6 +31,8 @@ pub(crate) struct Connection {
     pub(crate) namespace: String,
     /// The context that was taken; none in a pod.
     pub(crate) context: Option<String>,
+    /// Address of the management cluster's API.
+    pub(crate) server: String,
 }
 
 /// The client that the flags describe. Nothing is sent yet.
@@ -47,6 +49,7 @@ pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
         client,
         namespace,
         context,
+        server: config.cluster_url.to_string(),
     })
 }
 

@@ -3,8 +3,8 @@
 //! Invariant: a name of kubectl (`tc`, `nodepools`) names the same kind here.
 
 use api::{
-    BackupTarget, FleetPolicy, Host, Machine, NodePool, ProviderConfig, Restore, Snapshot,
-    TenantCluster, TenantQuota,
+    AccessGrant, BackupTarget, FleetPolicy, Host, Machine, NodePool, ProviderConfig, Restore,
+    Snapshot, TenantCluster, TenantQuota,
 };
 use clap::ValueEnum;
 use kube::core::ApiResource;
@@ -30,6 +30,9 @@ pub(crate) enum Kind {
     /// Restores
     #[value(alias = "restore")]
     Restores,
+    /// Access grants
+    #[value(aliases = ["grant", "ag", "accessgrant", "accessgrants"])]
+    Grants,
     /// Backup targets
     #[value(aliases = ["backuptarget", "target", "targets"])]
     Backuptargets,
@@ -54,6 +57,7 @@ impl Kind {
             Self::Hosts => ApiResource::erase::<Host>(&()),
             Self::Snapshots => ApiResource::erase::<Snapshot>(&()),
             Self::Restores => ApiResource::erase::<Restore>(&()),
+            Self::Grants => ApiResource::erase::<AccessGrant>(&()),
             Self::Backuptargets => ApiResource::erase::<BackupTarget>(&()),
             Self::Providerconfigs => ApiResource::erase::<ProviderConfig>(&()),
             Self::Fleetpolicies => ApiResource::erase::<FleetPolicy>(&()),

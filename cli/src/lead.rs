@@ -45,6 +45,22 @@ pub(crate) fn current(kubeconfig: &Kubeconfig) -> Option<Lead> {
     serde_json::from_value(extension.extension.clone()).ok()
 }
 
+/// What says so beside a cluster's address.
+pub(crate) fn extension(lead: &Lead) -> Value {
+    json!({"name": EXTENSION, "extension": lead})
+}
+
+/// Whether a kubeconfig has this context, and it does not lead into a tenant cluster.
+pub(crate) fn leads_outside(kubeconfig: &Kubeconfig, context: &str) -> bool {
+    let mut contexts = kubeconfig.contexts.iter();
+    let is_there = contexts.any(|named| named.name == context);
+    let as_current = Kubeconfig {
+        current_context: Some(context.to_owned()),
+        ..kubeconfig.clone()
+    };
+    is_there && current(&as_current).is_none()
+}
+
 /// The kubeconfig `existing` (empty: none yet) with a context called `context`, whose cluster and user are those of
 /// the kubeconfig `admin`. Comments are lost; what is not ours stays.
 pub(crate) fn merge(
@@ -71,7 +87,7 @@ pub(crate) fn merge(
         })
     };
     let (mut cluster, user) = (part("clusters", "cluster")?, part("users", "user")?);
-    cluster["extensions"] = json!([{"name": EXTENSION, "extension": lead}]);
+    cluster["extensions"] = json!([extension(lead)]);
     let is_ours = of_cluster(&all, context).is_some_and(|entry| {
         let extensions = entry["cluster"]["extensions"].as_array();
         extensions.is_some_and(|all| all.iter().any(|e| e["name"] == EXTENSION))

@@ -17,6 +17,8 @@ mod args;
 mod commands;
 mod complete;
 mod connect;
+mod credential;
+mod credential_cache;
 mod exit;
 #[cfg(test)]
 mod fixture;

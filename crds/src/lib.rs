@@ -4,6 +4,8 @@
 //! under `generated/` is derived from it by `cargo xtask crds` and compared by
 //! `cargo xtask crds --check`.
 
+#[allow(unreachable_pub)] // as below
+pub mod access_grant;
 pub mod activator;
 #[allow(unreachable_pub)] // as below
 pub mod backup_target;
@@ -37,6 +39,7 @@ pub mod tenant_cluster;
 #[allow(unreachable_pub)] // as above
 pub mod tenant_quota;
 
+pub use access_grant::{AccessGrant, AccessGrantSpec, AccessGrantStatus};
 pub use backup_target::{BackupTarget, BackupTargetSpec, BackupTargetStatus};
 pub use condition::{ConditionStatus, ConditionType, remove_condition, set_condition};
 pub use duration::Duration;
@@ -83,6 +86,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         Restore::crd(),
         ProviderConfig::crd(),
         FleetPolicy::crd(),
+        AccessGrant::crd(),
     ]
     .map(without_nullable)
     .to_vec()

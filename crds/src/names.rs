@@ -194,6 +194,10 @@ pub const FINALIZER_PROVIDER_CONFIG: &str = "covey.dev/provider-config";
 /// Label on the operator's RoleBinding of a user's namespace that was needed by Machines of clouds: the operator may
 /// write it on, though not make it, when no TenantCluster is there any more. An admission policy of the chart relies on it.
 pub const LABEL_NEEDED_BY_MACHINES: &str = "covey.dev/needed-by-machines";
+/// Finalizer on an AccessGrant: removed once it has no rights inside its tenant cluster.
+pub const FINALIZER_ACCESS_GRANT: &str = "covey.dev/access-grant";
+/// Label on the binding inside a tenant cluster that an AccessGrant has there: its UID.
+pub const LABEL_ACCESS_GRANT: &str = "covey.dev/access-grant";
 /// Finalizer on a NodePool: removed once it has no Machine.
 pub const FINALIZER_NODE_POOL: &str = "covey.dev/node-pool";
 

@@ -118,6 +118,7 @@ fn the_first_columns_answer_the_first_question() {
             "Cluster Possible Restored Reason Revision Time Age",
             "Ready Reason Location Account Leaks Age",
             "Progressing Reason Degraded Age",
+            "Cluster User Profile Ready Until Age",
         ]
     );
 }

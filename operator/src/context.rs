@@ -109,6 +109,8 @@ pub struct Context {
     pub restore_state: ControllerState,
     /// What is kept about FleetPolicies.
     pub policy_state: ControllerState,
+    /// What is kept about AccessGrants.
+    pub access_grant_state: ControllerState,
     /// What is known of backups.
     pub backups: Backups,
     /// What is done on their machines.

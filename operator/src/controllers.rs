@@ -12,6 +12,7 @@
 //! | [`snapshot`] | Snapshots: that one is taken and kept, and what it is |
 //! | [`restore`] | Restores: whether a moment can be had |
 //! | [`status_only`] | what those have in common that write nothing but a status |
+//! | [`access_grant`] | AccessGrants: a person's certificate, and its rights inside the tenant cluster |
 //! | [`fleet_policy`] | FleetPolicies: who may follow another operator now |
 //! | [`tenant_namespace`] | tenant namespaces whose TenantCluster is gone |
 //!
@@ -23,8 +24,8 @@ use std::time::Duration;
 
 use api::condition::is_true;
 use api::{
-    BackupTarget, ConditionType, FleetPolicy, Host, Machine, NodePool, ProviderConfig, Restore,
-    Snapshot, TenantCluster, TenantQuota, names,
+    AccessGrant, BackupTarget, ConditionType, FleetPolicy, Host, Machine, NodePool, ProviderConfig,
+    Restore, Snapshot, TenantCluster, TenantQuota, names,
 };
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, select_all};
@@ -52,6 +53,7 @@ use crate::throttle::throttle;
 use crate::triggers::Triggered;
 use crate::watches;
 
+pub mod access_grant;
 pub mod backup_target;
 #[cfg(test)]
 mod fields;
@@ -78,6 +80,8 @@ const BACKUPS: u16 = 4;
 const HOSTS: u16 = 4;
 /// ProviderConfigs that are checked at the same time; one waits for its cloud.
 const CONFIGS: u16 = 4;
+/// AccessGrants that are cared for at the same time; one waits for its tenant cluster a few seconds at most.
+const GRANTS: u16 = 4;
 /// How long node pools wait at most until it is known what room there is. A management API that does
 /// not tell (an older role, say) must not keep machines from being made.
 const CAPACITY: Duration = Duration::from_secs(5);
@@ -104,6 +108,7 @@ pub async fn run(
         restores,
         configs,
         policies,
+        access_grants,
         backups,
         namespaces,
     } = triggered;
@@ -121,9 +126,21 @@ pub async fn run(
     let restores = all_restores(context, restores, shutdown);
     let configs = provider_configs(context, configs, shutdown);
     let policies = fleet_policies(context, policies, shutdown);
+    let access_grants = all_access_grants(context, access_grants, shutdown);
     futures::join!(
-        clusters, pools, machines, quotas, hosts, targets, backups, snapshots, restores, configs,
-        policies, namespaces
+        clusters,
+        pools,
+        machines,
+        quotas,
+        hosts,
+        targets,
+        backups,
+        snapshots,
+        restores,
+        configs,
+        policies,
+        access_grants,
+        namespaces
     );
 }
 
@@ -409,6 +426,25 @@ fn all_restores(
         .run(
             owned(restore::reconcile),
             restore::error_policy,
+            Arc::clone(context),
+        )
+        .for_each(|_| std::future::ready(()))
+}
+
+fn all_access_grants(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<AccessGrant>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let streams = [stream(triggered).boxed()];
+    let grants = context.stores.access_grants.clone();
+    Controller::for_stream(futures::stream::pending(), grants)
+        .with_config(controller::Config::default().concurrency(GRANTS))
+        .reconcile_on(due(context, streams, |context| &context.access_grant_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            owned(access_grant::reconcile),
+            access_grant::error_policy,
             Arc::clone(context),
         )
         .for_each(|_| std::future::ready(()))

@@ -30,12 +30,14 @@
 //! | [`orphans`] | tenant namespaces whose TenantCluster is gone |
 //! | [`kubevirt_release`] | whether the management cluster's KubeVirt has published holes |
 //! | [`reserved_ranges`] | the management cluster's own ranges, and the settings in force with them |
+//! | [`access`] | what AccessGrants and their tenant clusters have to do with each other |
 //! | [`admission`] | the validating webhook, and its certificate, which the operator keeps |
 //! | [`status`] | what is waited for, and the conditions of a failure |
 //! | [`rbac`] | the rights that the code above needs; the chart's roles are generated from it |
 //!
 //! Invariant: only an operator that holds a Lease writes, each write is fenced by it, and no two do the same work.
 
+pub mod access;
 pub mod admission;
 pub mod args;
 pub mod backups;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use api::node_pool::ProviderKind;
 use api::{
-    BackupTarget, FleetPolicy, Host, Machine, MachineAddresses, NodePool, ProviderConfig, Restore,
-    Snapshot, TenantCluster, TenantQuota,
+    AccessGrant, BackupTarget, FleetPolicy, Host, Machine, MachineAddresses, NodePool,
+    ProviderConfig, Restore, Snapshot, TenantCluster, TenantQuota,
 };
 use jiff::Timestamp;
 use kit::admin::{Admin, Progress};
@@ -184,6 +184,10 @@ impl Manager {
                 events("covey.dev/fleet-policy"),
                 metrics.controller("fleet_policy"),
             ),
+            access_grant_state: ControllerState::new(
+                events("covey.dev/access-grant"),
+                metrics.controller("access_grant"),
+            ),
             backups: Backups::default(),
             namespace_state: ControllerState::new(
                 events("covey.dev/tenant-namespace"),
@@ -292,13 +296,17 @@ impl Manager {
             let policies = store::run(client(), policies, relist, |policy, there| {
                 on_policy(&context, policy, there);
             });
+            let (grants, relist) = (writers.access_grants, relists.access_grants);
+            let grants = store::run(client(), grants, relist, |grant, there| {
+                on_access_grant(&context, grant, there);
+            });
             let ranges = Arc::clone(&context.reserved_ranges);
             let ranges = reserved_ranges::watches::run(ranges, client());
             let release = Arc::clone(&context.kubevirt_release);
             let release = kubevirt_release::run(release, client());
             futures::join!(
                 clusters, pools, machines, addresses, quotas, hosts, targets, snapshots, restores,
-                configs, policies, ranges, release
+                configs, policies, grants, ranges, release
             );
         }
     }
@@ -467,6 +475,25 @@ fn on_snapshot(context: &Context, snapshot: &Snapshot, there: bool) {
         context
             .snapshot_state
             .forget(&state::key_of(snapshot), &uid);
+    }
+}
+
+/// An AccessGrant changed, or went.
+fn on_access_grant(context: &Context, grant: &AccessGrant, there: bool) {
+    if !context.leadership.is_leader() {
+        return;
+    }
+    if there {
+        // Sending fails only once the controllers have ended.
+        let _ = context
+            .triggers
+            .access_grants
+            .send(ObjectRef::from_obj(grant));
+    } else {
+        let uid = grant.uid().unwrap_or_default();
+        context
+            .access_grant_state
+            .forget(&state::key_of(grant), &uid);
     }
 }
 

@@ -57,6 +57,12 @@ pub fn cluster() -> Vec<Rule> {
             &["hosts", "providerconfigs"],
             &["list", "patch", "watch"],
         ),
+        // One that ended goes; each is read live before its rights are given.
+        Rule::new(
+            &["covey.dev"],
+            &["accessgrants"],
+            &["delete", "get", "list", "patch", "watch"],
+        ),
         Rule::new(
             &["covey.dev"],
             &[
@@ -77,6 +83,7 @@ pub fn cluster() -> Vec<Rule> {
         Rule::new(
             &["covey.dev"],
             &[
+                "accessgrants/status",
                 "backuptargets/status",
                 "fleetpolicies/status",
                 "hosts/status",

@@ -79,7 +79,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let synced = Synced::default();
     synced.gate(
         &port,
-        "TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots, Restores, ProviderConfigs and FleetPolicies",
+        "TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots, Restores, ProviderConfigs, FleetPolicies and AccessGrants",
     );
     show(&port, Arc::clone(&manager.context));
     let probes = Counts::default();
@@ -190,6 +190,7 @@ fn show(port: &Admin, context: Arc<Context>) {
             "restores": context.stores.restores.len(),
             "providerConfigs": context.stores.configs.len(),
             "fleetPolicies": context.stores.policies.len(),
+            "accessGrants": context.stores.access_grants.len(),
             "virtualMachinesWatched": context.vms.len(),
             "room": { "nodes": nodes, "pods": pods },
             "orphanedNamespaces": context.orphans.state(),

@@ -1,5 +1,5 @@
 //! Stores of our kinds: all TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets,
-//! Snapshots, Restores, ProviderConfigs and FleetPolicies as last seen, and questions to them.
+//! Snapshots, Restores, ProviderConfigs, FleetPolicies and AccessGrants as last seen, and questions to them.
 //!
 //! Invariant: what is decided on an answer from here can be decided anew; what cannot be undone is read
 //! live. Who begins to lead decides nothing before everything was listed anew: until then a store may
@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::{
-    BackupTarget, FleetPolicy, Host, Machine, MachineAddresses, NodePool, ProviderConfig, Restore,
-    Snapshot, TenantCluster, TenantQuota,
+    AccessGrant, BackupTarget, FleetPolicy, Host, Machine, MachineAddresses, NodePool,
+    ProviderConfig, Restore, Snapshot, TenantCluster, TenantQuota,
 };
 use kit::store::Relist;
 use kube::ResourceExt;
@@ -44,6 +44,8 @@ pub struct Stores {
     pub configs: Store<ProviderConfig>,
     /// All FleetPolicies, as last seen.
     pub policies: Store<FleetPolicy>,
+    /// All AccessGrants, as last seen.
+    pub access_grants: Store<AccessGrant>,
     relists: Relists,
 }
 
@@ -71,6 +73,8 @@ pub struct Writers {
     pub configs: Writer<ProviderConfig>,
     /// Of FleetPolicies.
     pub policies: Writer<FleetPolicy>,
+    /// Of AccessGrants.
+    pub access_grants: Writer<AccessGrant>,
     /// Who asks each of them for a new list.
     pub relists: Relists,
 }
@@ -100,6 +104,8 @@ pub struct Relists {
     pub configs: Relist,
     /// Of FleetPolicies.
     pub policies: Relist,
+    /// Of AccessGrants.
+    pub access_grants: Relist,
 }
 
 impl Stores {
@@ -117,6 +123,7 @@ impl Stores {
         let (restores, write_restores) = reflector::store();
         let (configs, write_configs) = reflector::store();
         let (policies, write_policies) = reflector::store();
+        let (access_grants, write_access_grants) = reflector::store();
         let relists = Relists::default();
         let writers = Writers {
             clusters: write_clusters,
@@ -130,6 +137,7 @@ impl Stores {
             restores: write_restores,
             configs: write_configs,
             policies: write_policies,
+            access_grants: write_access_grants,
             relists: relists.clone(),
         };
         let stores = Self {
@@ -144,6 +152,7 @@ impl Stores {
             restores,
             configs,
             policies,
+            access_grants,
             relists,
         };
         (stores, writers)
@@ -164,7 +173,8 @@ impl Stores {
         self.snapshots.wait_until_ready().await?;
         self.restores.wait_until_ready().await?;
         self.configs.wait_until_ready().await?;
-        self.policies.wait_until_ready().await
+        self.policies.wait_until_ready().await?;
+        self.access_grants.wait_until_ready().await
     }
 
     /// Lists everything anew, and waits for it.
@@ -181,14 +191,26 @@ impl Stores {
             restores,
             configs,
             policies,
+            access_grants,
         } = &self.relists;
         let (clusters, pools, machines) = (clusters.now(), pools.now(), machines.now());
         let (addresses, quotas, hosts) = (addresses.now(), quotas.now(), hosts.now());
         let (targets, snapshots) = (targets.now(), snapshots.now());
         let (restores, configs, policies) = (restores.now(), configs.now(), policies.now());
+        let access_grants = access_grants.now();
         futures::join!(
-            clusters, pools, machines, addresses, quotas, hosts, targets, snapshots, restores,
-            configs, policies
+            clusters,
+            pools,
+            machines,
+            addresses,
+            quotas,
+            hosts,
+            targets,
+            snapshots,
+            restores,
+            configs,
+            policies,
+            access_grants
         );
     }
 

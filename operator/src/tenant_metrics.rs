@@ -52,6 +52,7 @@ impl TenantMetrics {
             &context.snapshot_state,
             &context.restore_state,
             &context.policy_state,
+            &context.access_grant_state,
             &context.namespace_state,
         ]
         .map(|state| (state.metrics.name(), state.depth()))

@@ -1,5 +1,5 @@
 //! Triggers: what makes TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots,
-//! Restores, ProviderConfigs, FleetPolicies and tenant namespaces be reconciled again.
+//! Restores, ProviderConfigs, FleetPolicies, AccessGrants and tenant namespaces be reconciled again.
 //!
 //! Invariant: a change of a TenantCluster triggers its pools and Machines only when it is one that they
 //! read, so the status of a busy control plane costs them nothing. Long because every kind has its channel here.
@@ -10,9 +10,9 @@ use std::sync::{Mutex, PoisonError};
 use api::condition::is_true;
 use api::tenant_cluster::{RotationPhase, UpgradePhase};
 use api::{
-    BackupTarget, ConditionType, FleetPolicy, Host, Machine, MachineAddresses, NodePool,
-    ProviderConfig, Reason, Restore, Snapshot, TenantCluster, TenantClusterStatus, TenantQuota,
-    names,
+    AccessGrant, BackupTarget, ConditionType, FleetPolicy, Host, Machine, MachineAddresses,
+    NodePool, ProviderConfig, Reason, Restore, Snapshot, TenantCluster, TenantClusterStatus,
+    TenantQuota, names,
 };
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -22,6 +22,7 @@ use provider_static::life::choose::is_of;
 use tenant_cp::network;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
+use crate::access;
 use crate::hibernation;
 use crate::orphans::TenantNamespace;
 use crate::rotation::kubelets;
@@ -53,6 +54,8 @@ pub struct Triggers {
     pub configs: UnboundedSender<ObjectRef<ProviderConfig>>,
     /// FleetPolicies of which something changed, or any TenantCluster; throttled.
     pub policies: UnboundedSender<ObjectRef<FleetPolicy>>,
+    /// AccessGrants.
+    pub access_grants: UnboundedSender<ObjectRef<AccessGrant>>,
     /// TenantClusters whose backup is to be cared for; throttled.
     pub backups: UnboundedSender<ObjectRef<TenantCluster>>,
     /// Tenant namespaces, of themselves or because their TenantCluster is gone.
@@ -89,6 +92,8 @@ pub struct Triggered {
     pub configs: UnboundedReceiver<ObjectRef<ProviderConfig>>,
     /// FleetPolicies, to be throttled.
     pub policies: UnboundedReceiver<ObjectRef<FleetPolicy>>,
+    /// AccessGrants.
+    pub access_grants: UnboundedReceiver<ObjectRef<AccessGrant>>,
     /// TenantClusters whose backup is to be cared for, to be throttled.
     pub backups: UnboundedReceiver<ObjectRef<TenantCluster>>,
     /// Tenant namespaces.
@@ -110,6 +115,7 @@ impl Triggers {
         let (restores, triggered_restores) = mpsc::unbounded_channel();
         let (configs, triggered_configs) = mpsc::unbounded_channel();
         let (policies, triggered_policies) = mpsc::unbounded_channel();
+        let (access_grants, triggered_access_grants) = mpsc::unbounded_channel();
         let (backups, triggered_backups) = mpsc::unbounded_channel();
         let (namespaces, triggered_namespaces) = mpsc::unbounded_channel();
         let triggers = Self {
@@ -124,6 +130,7 @@ impl Triggers {
             restores,
             configs,
             policies,
+            access_grants,
             backups,
             namespaces,
             seen: Mutex::default(),
@@ -142,6 +149,7 @@ impl Triggers {
             restores: triggered_restores,
             configs: triggered_configs,
             policies: triggered_policies,
+            access_grants: triggered_access_grants,
             backups: triggered_backups,
             namespaces: triggered_namespaces,
         };
@@ -177,6 +185,7 @@ impl Triggers {
         send(&[&self.restores], &stores.restores, &is_mine);
         send(&[&self.configs], &stores.configs, &is_mine);
         send(&[&self.policies], &stores.policies, &is_mine);
+        send(&[&self.access_grants], &stores.access_grants, &is_mine);
     }
 
     /// All FleetPolicies: how far tenant clusters are changed, or which of the policies is followed.
@@ -197,6 +206,15 @@ impl Triggers {
         for restore in stores.restores.state() {
             if restore.spec.cluster_name == name && restore.namespace() == namespace {
                 let _ = self.restores.send(ObjectRef::from_obj(&*restore));
+            }
+        }
+    }
+
+    /// A TenantCluster changed, came or went: those of its AccessGrants to which that makes a difference.
+    fn on_access_to(&self, stores: &Stores, cluster: &TenantCluster, there: bool) {
+        for grant in stores.access_grants.state() {
+            if access::is_of(&grant, cluster) && (!there || access::is_concerned(&grant, cluster)) {
+                let _ = self.access_grants.send(ObjectRef::from_obj(&*grant));
             }
         }
     }
@@ -337,6 +355,7 @@ impl Triggers {
             }
             .unwrap_or_default()
         };
+        self.on_access_to(stores, cluster, there);
         if now == before && there {
             return;
         }

@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
 
+pub(crate) mod access;
 pub(crate) mod policy;
 pub(crate) mod providers;
 pub(crate) mod tenant_pods;
+pub use access::AccessSettings;
 pub use policy::{ApiServerPolicy, EndpointPolicy, LoadBalancerPolicy, Prefixes};
 pub use providers::{
     HetznerSettings, ImagePullPolicy, KernelSettings, KubeVirtSettings, MachinePolicy,
@@ -84,6 +86,8 @@ pub struct Settings {
     pub storage: Offer,
     /// What becomes of tenant namespaces whose TenantCluster is gone.
     pub orphans: OrphanSettings,
+    /// Who may be let into tenant clusters by AccessGrants.
+    pub access: AccessSettings,
 }
 
 /// What becomes of tenant namespaces whose TenantCluster is gone: somebody took its finalizer off, or it
@@ -336,6 +340,7 @@ impl Default for Settings {
             providers: ProviderSettings::default(),
             storage: Offer::default(),
             orphans: OrphanSettings::default(),
+            access: AccessSettings::default(),
         }
     }
 }

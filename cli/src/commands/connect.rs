@@ -14,6 +14,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::TenantCluster;
 use api::names::LABEL_COMPONENT;
 use k8s_openapi::api::core::v1::Pod;
 use kit_client::errors::chain;
@@ -27,12 +28,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::kubeconfig::administrators;
+use super::describe::find;
+use super::kubeconfig::{administrators, own};
 use crate::args::Global;
+use crate::args::access::Rights;
 use crate::args::connect::Connect;
-use crate::connect::{connect, upgradable};
+use crate::connect::{Connection, connect, upgradable};
 use crate::exit::{Exit, Failure};
 use crate::forward::{server, through};
+use crate::lead::Lead;
 use crate::output::say;
 use insight_read::request;
 
@@ -47,7 +51,7 @@ const SIGNALLED: i32 = 128;
 
 pub(super) async fn run(global: &Global, args: &Connect) -> Result<Exit, Failure> {
     let prepared = tokio::select! {
-        prepared = Box::pin(prepare(global, &args.name)) => prepared?,
+        prepared = Box::pin(prepare(global, args)) => prepared?,
         _ = ctrl_c() => return Ok(Exit::Interrupted),
     };
     let folder = Folder::new()?;
@@ -66,9 +70,37 @@ struct Prepared {
     forward: Option<Forward>,
 }
 
-async fn prepare(global: &Global, name: &str) -> Result<Prepared, Failure> {
+/// The administrator's kubeconfig, or one in the user's own name where a profile was named.
+async fn of(
+    global: &Global,
+    connection: &Connection,
+    args: &Connect,
+) -> Result<(TenantCluster, String), Failure> {
+    let name = &args.name;
+    let Some(profile) = &args.profile else {
+        return administrators(connection, name).await;
+    };
+    let cluster = find(&connection.client, &connection.namespace, name).await?;
+    let rights = Rights {
+        profile: profile.clone(),
+        user: None,
+        group: None,
+        ttl: args.ttl,
+    };
+    let lead = Lead {
+        management_context: None,
+        namespace: connection.namespace.clone(),
+        name: name.clone(),
+        uid: cluster.metadata.uid.clone().unwrap_or_default(),
+    };
+    let kubeconfig = own(global, connection, (&cluster, &rights, true), &lead).await?;
+    Ok((cluster, kubeconfig))
+}
+
+async fn prepare(global: &Global, args: &Connect) -> Result<Prepared, Failure> {
+    let name = &args.name;
     let connection = connect(global).await?;
-    let (cluster, kubeconfig) = administrators(&connection, name).await?;
+    let (cluster, kubeconfig) = Box::pin(of(global, &connection, args)).await?;
     let (host, port) = server(&kubeconfig)?;
     let reached = timeout(REACH, TcpStream::connect((host.as_str(), port))).await;
     if matches!(reached, Ok(Ok(_))) {

@@ -1,7 +1,7 @@
-//! `covey kubeconfig`: the administrator's kubeconfig of a tenant cluster.
+//! `covey kubeconfig`: a kubeconfig of a tenant cluster, in the name of whoever asks.
 //!
-//! Invariant: it is a credential: it goes where it was asked to go, never onto a terminal by accident, never over a
-//! file that is there, and into files that only their owner reads.
+//! Invariant: it has a secret only where that is asked for; it goes where it was asked to go, with a secret never onto a
+//! terminal by accident, never over a file that is there, and into files that only their owner reads.
 
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -14,47 +14,63 @@ use api::names::kubeconfig_secret;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::Api;
 
+use super::credential::{Wanted, obtain};
 use super::describe::{find, readiness};
-use crate::args::{Global, Kubeconfig};
+use crate::args::Global;
+use crate::args::access::{Kubeconfig, Rights};
 use crate::connect::{Connection, connect};
+use crate::credential;
 use crate::exit::{Exit, Failure};
-use crate::lead::{Lead, merge};
+use crate::lead::{self, Lead, merge};
 use crate::output::{result, say};
 
 /// The key of the Secret, as Cluster API, Flux and Argo CD expect it.
 const KEY: &str = "value";
 
 pub(super) async fn run(global: &Global, args: &Kubeconfig) -> Result<Exit, Failure> {
-    // Before anything is asked: the Secret is not even read.
-    if args.file.is_none() && !args.merge && !args.show && io::stdout().is_terminal() {
-        let what = "a kubeconfig is a credential, and standard output is a terminal";
-        let mend = format!(
-            "`--merge`, `--file {}.kubeconfig`, redirect it, or say `--show`",
-            args.name
-        );
+    let name = args.name.as_deref().unwrap_or_default();
+    let has_secret = args.embed || args.break_glass;
+    // Before anything is asked: no secret is even read.
+    if has_secret && args.file.is_none() && !args.merge && !args.show && io::stdout().is_terminal()
+    {
+        let what = "a kubeconfig with a key is a credential, and standard output is a terminal";
+        let mend = format!("`--merge`, `--file {name}.kubeconfig`, redirect it, or say `--show`");
         return Err(Failure::new(Exit::Usage, what, &mend));
     }
     let connection = connect(global).await?;
     let namespace = &connection.namespace;
-    let (cluster, text) = administrators(&connection, &args.name).await?;
-    let text = text.as_str();
-    match &args.file {
-        Some(file) => write(file, text)?,
-        None if args.merge => {
-            let lead = Lead {
-                management_context: connection.context.clone(),
-                namespace: namespace.clone(),
-                name: args.name.clone(),
-                uid: cluster.metadata.uid.unwrap_or_default(),
-            };
-            merge_into(args, text, lead, global.quiet)?;
+    let mut lead = Lead {
+        management_context: None,
+        namespace: namespace.clone(),
+        name: name.to_owned(),
+        uid: String::new(),
+    };
+    let text = match args.break_glass {
+        true => {
+            let (cluster, text) = administrators(&connection, name).await?;
+            lead.uid = cluster.metadata.uid.unwrap_or_default();
+            text
         }
-        None => result(text)?,
+        false => {
+            let cluster = find(&connection.client, namespace, name).await?;
+            lead.uid = cluster.metadata.uid.clone().unwrap_or_default();
+            let of = (&cluster, &args.rights, args.embed);
+            Box::pin(own(global, &connection, of, &lead)).await?
+        }
+    };
+    match &args.file {
+        Some(file) => write(file, &text)?,
+        None if args.merge => {
+            lead.management_context.clone_from(&connection.context);
+            merge_into(args, &text, lead, global.quiet)?;
+        }
+        None => result(&text)?,
     }
     if !global.quiet {
-        say(
-            "this kubeconfig is an administrator's: who has it can do anything in the tenant cluster; keep it as a secret",
-        );
+        say(told(args));
+        if args.rights.group.is_some() {
+            say("what the group may lasts until the certificate ends, though the grant is revoked");
+        }
         if let Some(file) = &args.file {
             say(&format!(
                 "go on with: kubectl --kubeconfig {} get nodes",
@@ -63,6 +79,102 @@ pub(super) async fn run(global: &Global, args: &Kubeconfig) -> Result<Exit, Fail
         }
     }
     Ok(Exit::Done)
+}
+
+/// What whoever has the kubeconfig has to know.
+fn told(args: &Kubeconfig) -> &'static str {
+    match (args.break_glass, args.embed) {
+        (true, _) => {
+            "this kubeconfig is an administrator's: who has it can do anything in the tenant cluster; keep it as a secret"
+        }
+        (false, true) => {
+            "this kubeconfig has a key in it: keep it as a secret; `covey kubeconfig revoke` ends its rights at once"
+        }
+        (false, false) => {
+            "this kubeconfig has no secret: whoever uses it asks in their own name, by `covey` in their PATH"
+        }
+    }
+}
+
+/// A kubeconfig in the name of whoever asks. The certificate is asked for here and now, so that a right that lacks is said
+/// to who can read it; it is kept for the first use.
+pub(super) async fn own(
+    global: &Global,
+    connection: &Connection,
+    (cluster, rights, embed): (&TenantCluster, &Rights, bool),
+    lead: &Lead,
+) -> Result<String, Failure> {
+    let endpoint = cluster.status.as_ref().and_then(|s| s.endpoint.as_ref());
+    let Some(endpoint) = endpoint else {
+        let what = format!("{} has no endpoint yet: {}", lead.name, readiness(cluster));
+        let mend = format!(
+            "`covey wait {}`, or `covey doctor {}`",
+            lead.name, lead.name
+        );
+        return Err(Failure::new(Exit::NotFound, &what, &mend));
+    };
+    let host = match endpoint.host.contains(':') {
+        true => format!("[{}]", endpoint.host),
+        false => endpoint.host.clone(),
+    };
+    let server = format!("https://{host}:{}", endpoint.port);
+    let wanted = Wanted {
+        name: &lead.name,
+        uid: &lead.uid,
+        rights,
+    };
+    let kept = obtain(global, connection, &wanted).await?;
+    let user = match embed {
+        true => kept.embedded(),
+        false => credential::asked(&arguments(global, connection, rights, lead)),
+    };
+    let context = format!("{}/{}", lead.namespace, lead.name);
+    let extension = lead::extension(lead);
+    credential::kubeconfig(&context, (&server, &kept.authority), &user, &extension)
+}
+
+/// The command that a kubeconfig has in it.
+fn arguments(
+    global: &Global,
+    connection: &Connection,
+    rights: &Rights,
+    lead: &Lead,
+) -> Vec<String> {
+    let mut args = ["credential", "get"].map(str::to_owned).to_vec();
+    let mut flag = |name: &str, value: &str| {
+        args.extend([format!("--{name}"), value.to_owned()]);
+    };
+    // Only where it was named: the file may go to another machine.
+    if let Some(path) = &global.kubeconfig {
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        flag("kubeconfig", &path.to_string_lossy());
+    }
+    if let Some(context) = &connection.context {
+        flag("context", context);
+    }
+    let ttl = format!("{}s", rights.ttl.as_secs());
+    for (name, value) in [
+        ("namespace", lead.namespace.as_str()),
+        ("cluster", lead.name.as_str()),
+        ("uid", lead.uid.as_str()),
+        ("profile", rights.profile.as_str()),
+        ("ttl", ttl.as_str()),
+    ] {
+        flag(name, value);
+    }
+    for (name, value) in [
+        ("user", &rights.user),
+        ("group", &rights.group),
+        ("as", &global.as_user),
+    ] {
+        if let Some(value) = value {
+            flag(name, value);
+        }
+    }
+    for group in &global.as_group {
+        flag("as-group", group);
+    }
+    args
 }
 
 /// The tenant cluster and the kubeconfig of its administrator, from its Secret.

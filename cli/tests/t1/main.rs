@@ -18,6 +18,7 @@ use testkit::apiserver::ManagementApi;
 use testkit::fixtures;
 use tokio::process::Command;
 
+mod access;
 mod day_to_day;
 mod overview;
 
@@ -282,11 +283,12 @@ async fn a_broken_tenant_cluster_is_listed_described_and_explained() -> Result<(
     assert!(!other.out.contains("QuorumLost"), "{other:?}");
 
     // A kubeconfig goes where it was asked to go, and nowhere else.
-    shell
-        .run("kubeconfig demo")
-        .await?
-        .expect(0, &[CANARY], &["keep it as a secret"]);
-    let mut merge = shell.command("kubeconfig demo --merge --set-current");
+    shell.run("kubeconfig demo --break-glass").await?.expect(
+        0,
+        &[CANARY],
+        &["keep it as a secret"],
+    );
+    let mut merge = shell.command("kubeconfig demo --break-glass --merge --set-current");
     let merged = Ended::of(
         merge
             .env("KUBECONFIG", shell.kubeconfig.path())

@@ -490,6 +490,34 @@ with_backups! {
         /// All tenant clusters that are awake run from the operator's templates.
         FleetRolledOut: Fine, "", since "0.2.0";
     }
+    "Of an AccessGrant" {
+        /// Its certificate is there, and its rights inside the tenant cluster are.
+        GrantIssued: Fine, "", since "0.2.0";
+        /// The tenant cluster cannot be asked now, so nothing is granted yet, or rights that end are still there; the message says which.
+        GrantWaiting: Waiting, "Nothing, once the tenant cluster answers. One that sleeps: `covey wake`.", since "0.2.0";
+        /// Its time is over: nobody is let in by it, and it goes by itself.
+        GrantEnded: Fine, "Make another: `covey kubeconfig`.", since "0.2.0";
+        /// There is no TenantCluster of the name in `spec.clusterName` in this namespace, or another one than when it was made.
+        /// Cause: A typing error; else the tenant cluster was deleted, or made anew.
+        GrantWithoutCluster: Person, "Make another AccessGrant whose `spec.clusterName` is right.", since "0.2.0";
+        /// Nobody is let in by AccessGrants on this platform.
+        /// Cause: The chart's admission policies are off, by which it is checked who asks for whom; else `config.access.enabled` is false.
+        GrantsOff: Person, "Set `admissionPolicies.enabled` and `config.access.enabled` of the chart to true, or use the Secret of `covey kubeconfig --break-glass`.", since "0.2.0";
+        /// The platform has no rights of that name.
+        /// Cause: A typing error; else the line was taken out of the configuration.
+        GrantProfileUnknown: Person, "Name one that the message has as `spec.profile`, or add it to `config.access.profiles`.", since "0.2.0";
+        /// It asks for more time than the platform gives.
+        /// Cause: The ceiling is lower than what the definition allows.
+        GrantTooLong: Person, "Ask for less by `spec.ttlSeconds`, or raise `config.access.mostSeconds`.", since "0.2.0";
+        /// What it carries is no request for a certificate that could be signed.
+        /// Cause: It was signed with another key than it names, its key is weak or of an unusual kind, or lines were lost where it was pasted.
+        GrantRequestUnusable: Person, "Make another by `covey kubeconfig`, or with an EC P-256 key and `openssl req -new`.", since "0.2.0";
+        /// Many are let into that tenant cluster already.
+        /// Cause: A program asks anew each time and keeps nothing.
+        GrantsTooMany: Person, "Delete those that nobody needs: `covey kubeconfig list`; the ceiling is `config.access.mostGrants`.", since "0.2.0";
+        /// Somebody deleted it, and its rights inside the tenant cluster ended.
+        GrantRevoked: Fine, "", since "0.2.0";
+    }
     "Events of the cloud controller manager, inside the tenant cluster" {
         /// The load balancer of a Service is being made.
         EnsuringLoadBalancer: Fine, "";

@@ -21,7 +21,7 @@ const SKEW: SignedDuration = SignedDuration::from_secs(30);
 /// The oldest minor of the management cluster.
 const OLDEST_MINOR: u32 = 30;
 /// Kinds without which nothing works, as their definitions are called.
-const DEFINITIONS: [&str; 11] = [
+const DEFINITIONS: [&str; 12] = [
     "tenantclusters.covey.dev",
     "nodepools.covey.dev",
     "machines.covey.dev",
@@ -33,6 +33,7 @@ const DEFINITIONS: [&str; 11] = [
     "restores.covey.dev",
     "providerconfigs.covey.dev",
     "fleetpolicies.covey.dev",
+    "accessgrants.covey.dev",
 ];
 /// How the binding of each of the chart's policies begins.
 const POLICIES: &str = "covey-";

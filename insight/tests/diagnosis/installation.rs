@@ -129,6 +129,7 @@ pub(crate) fn whole() -> Facts {
         "snapshots",
         "restores",
         "providerconfigs",
+        "accessgrants",
     ];
     let management = Management {
         api: ApiAnswer::Version("v1.35.4".to_owned()),

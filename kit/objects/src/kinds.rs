@@ -132,6 +132,7 @@ kinds! {
         "VolumeSnapshotClass" "volumesnapshotclasses" cluster;
     VOLUME_ATTACHMENT = "storage.k8s.io" "v1" "VolumeAttachment" "volumeattachments" cluster;
 
+    ACCESS_GRANT = "covey.dev" "v1alpha1" "AccessGrant" "accessgrants" namespaced;
     BACKUP_TARGET = "covey.dev" "v1alpha1" "BackupTarget" "backuptargets" cluster;
     FLEET_POLICY = "covey.dev" "v1alpha1" "FleetPolicy" "fleetpolicies" cluster;
     HOST = "covey.dev" "v1alpha1" "Host" "hosts" namespaced;

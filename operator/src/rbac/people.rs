@@ -30,13 +30,14 @@ impl People {
 }
 
 /// All of them.
-pub const ALL: [People; 2] = [
+pub const ALL: [People; 3] = [
     People {
         name: "covey-view",
         added_to: "view",
         rules: &[Rule::new(
             &["covey.dev"],
             &[
+                "accessgrants",
                 "hosts",
                 "machines",
                 "nodepools",
@@ -66,6 +67,13 @@ pub const ALL: [People; 2] = [
                 &["create", "delete", "deletecollection", "patch", "update"],
             ),
             Rule::new(&["covey.dev"], &["nodepools/scale"], &["patch", "update"]),
+            // For whom, and with which rights, says a policy of the chart: by this one to read.
+            Rule::new(
+                &["covey.dev"],
+                &["accessgrants"],
+                &["create", "delete", "deletecollection"],
+            ),
+            Rule::new(&["covey.dev"], &["tenantclusters/view"], &["create"]),
             // Made by its pool, which makes another in its place; what of it may be changed says a policy of the chart.
             Rule::new(
                 &["covey.dev"],
@@ -73,6 +81,16 @@ pub const ALL: [People; 2] = [
                 &["delete", "patch", "update"],
             ),
         ],
+    },
+    People {
+        name: "covey-admin",
+        added_to: "admin",
+        // No object has it: an AccessGrant with an administrator's rights needs it.
+        rules: &[Rule::new(
+            &["covey.dev"],
+            &["tenantclusters/admin"],
+            &["create"],
+        )],
     },
 ];
 
@@ -102,9 +120,8 @@ mod tests {
         for verb in ["create", "delete", "patch", "update"] {
             assert!(!verbs.contains(verb), "{verb}");
         }
-        assert_eq!(
-            ALL[1].label(),
-            "rbac.authorization.k8s.io/aggregate-to-edit"
-        );
+        let labels = ALL[1..].iter().map(People::label);
+        let wanted = ["edit", "admin"].map(|role| format!("{AGGREGATE}{role}"));
+        assert_eq!(labels.collect::<Vec<_>>(), wanted);
     }
 }

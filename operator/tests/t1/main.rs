@@ -7,6 +7,7 @@
 
 #![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
 
+mod access;
 mod admission;
 mod autoscaler;
 mod backup_targets;

@@ -46,7 +46,26 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 27] = [
+const UNSEEN: [(Where, &str, &str, &str); 31] = [
+    (
+        Where::Cluster,
+        "get",
+        "covey.dev/accessgrants",
+        "there is none here: see `access`, which does it as this user",
+    ),
+    (Where::Cluster, "patch", "covey.dev/accessgrants", "as above"),
+    (
+        Where::Cluster,
+        "patch",
+        "covey.dev/accessgrants/status",
+        "as above",
+    ),
+    (
+        Where::Cluster,
+        "delete",
+        "covey.dev/accessgrants",
+        "asked for an hour after one has ended, which no test waits for",
+    ),
     (
         Where::Cluster,
         "patch",

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType, SerialNumber,
+    Issuer, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType, SerialNumber, SubjectPublicKeyInfo,
 };
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -21,6 +21,8 @@ use crate::{
 const BACKDATE_SECONDS: u64 = 300;
 /// Bytes of a serial number: 127 random bits, positive (RFC 5280 §4.1.2.2 allows up to 20 bytes).
 const SERIAL_BYTES: usize = 16;
+/// `organizationName` (X.520) in numbers: a second value of it, where the library holds one of each kind by name.
+const ORGANIZATION: [u64; 4] = [2, 5, 4, 10];
 
 /// Why a certificate could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -116,6 +118,46 @@ pub fn renew(wants: &[Want], due: &[Due], store: &mut Store, now: Timestamp) -> 
     Ok(())
 }
 
+/// Signs somebody else's public key (SubjectPublicKeyInfo, DER) as a certificate that ends at `until`, and no later than
+/// the authority. Whoever calls has made sure that the key is that of who asks ([`crate::request::read`]); names come
+/// from `want` alone.
+pub fn sign(
+    want: &Want,
+    public_key: &[u8],
+    signer: &KeyPair,
+    until: Timestamp,
+    now: Timestamp,
+) -> Result<String, Error> {
+    let crypto = |source| Error::Crypto {
+        name: want.name.clone(),
+        source,
+    };
+    let end = signers_end(want, Some(signer), now)?;
+    let latest = end.map_or(until, |end| end.min(until));
+    let params = params(want, now, Some(latest))?;
+    let key = SubjectPublicKeyInfo::from_der(public_key).map_err(crypto)?;
+    let signing_key = rcgen::KeyPair::from_pem(signer.key.reveal()).map_err(crypto)?;
+    let issuer = Issuer::from_ca_cert_pem(&signer.certificate, signing_key).map_err(crypto)?;
+    let certificate = params.signed_by(&key, &issuer).map_err(crypto)?;
+    Ok(certificate.pem())
+}
+
+/// A new key, and a request (PKCS #10, PEM) that is signed with it. The name in it is a wish: who signs says which it is.
+pub fn request(common_name: &str) -> Result<(String, Key), Error> {
+    let crypto = |source| Error::Crypto {
+        name: common_name.to_owned(),
+        source,
+    };
+    let key = rcgen::KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(crypto)?;
+    let mut subject = DistinguishedName::new();
+    subject.push(DnType::CommonName, common_name);
+    let mut params = CertificateParams::new(Vec::<String>::new()).map_err(crypto)?;
+    params.distinguished_name = subject;
+    let request = params.serialize_request(&key).map_err(crypto)?;
+    let request = request.pem().map_err(crypto)?;
+    Ok((request, Key::new(key.serialize_pem())))
+}
+
 /// A key pair without certificate, for service account tokens (ES256): public key (PKIX PEM) and
 /// private key (PKCS#8 PEM).
 pub fn key_pair() -> Result<(String, Key), Error> {
@@ -182,8 +224,14 @@ fn params(
     match want.organizations.as_slice() {
         [] => {}
         [organization] => subject.push(DnType::OrganizationName, organization.as_str()),
-        // The library holds one value per attribute; a second group would be lost silently.
-        _ => return Err(unfit("it wants more than one organisation")),
+        // The library holds one value for each name of an attribute, and the second one by its number; a third would be
+        // lost silently.
+        [organization, second] => {
+            subject.push(DnType::OrganizationName, organization.as_str());
+            let by_number = DnType::CustomDnType(ORGANIZATION.to_vec());
+            subject.push(by_number, second.as_str());
+        }
+        _ => return Err(unfit("it wants more than two organisations")),
     }
     subject.push(DnType::CommonName, want.common_name.as_str());
     params.distinguished_name = subject;

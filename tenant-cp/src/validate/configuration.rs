@@ -6,21 +6,25 @@
 use std::net::Ipv4Addr;
 
 use api::Reason;
+use api::access_grant::{ADMIN, LEAST_SECONDS, MOST_SECONDS, VIEW};
 
 use crate::network::metadata::is_no_hosts;
 use crate::problem::Problem;
-use crate::settings::Settings;
+use crate::settings::{AccessSettings, Settings};
 use crate::text;
 use crate::validate::{attached, features, load_balancers, quantity, scheduling};
 
 /// As many as the resolver of a Linux machine reads, and Kubernetes and KubeVirt take
 /// (apimachinery `MaxDNSNameservers`; KubeVirt's `vmi-create-admitter.go`).
 const MOST_NAMESERVERS: usize = 3;
+/// Longest name of a ClusterRole, in bytes (a segment of a path).
+const MAX_ROLE: usize = 253;
 
 pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
     features::check_settings(settings, problems);
     load_balancers::check_settings(&settings.load_balancers, problems);
     nameservers(&settings.providers.kubevirt.nameservers, problems);
+    access(&settings.access, problems);
     let pods = &settings.tenant_pods;
     scheduling::check_selector("tenantPods.nodeSelector", &pods.node_selector, problems);
     let (pods, machines) = (&pods.allowed, &settings.providers.kubevirt.allowed);
@@ -71,6 +75,34 @@ pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
         );
         let field = "providers.kubevirt.allowed.networks";
         problems.push(Problem::new(field, Reason::NetworkMalformed, message));
+    }
+}
+
+/// A profile that nobody could ask for, or that has no role; and a ceiling that no grant could keep.
+fn access(settings: &AccessSettings, problems: &mut Vec<Problem>) {
+    for (name, role) in &settings.profiles {
+        let field = format!("access.profiles.{name}");
+        let is_ours = [ADMIN, VIEW].contains(&name.as_str());
+        if is_ours || !text::is_label(name) {
+            let message = format!(
+                "\"{name}\" is no name of rights: write lower-case letters, digits and -, and none of {ADMIN} and {VIEW}"
+            );
+            problems.push(Problem::new(field, Reason::KeyMalformed, message));
+        } else if role.is_empty() || role.len() > MAX_ROLE {
+            let message = format!("\"{role}\" is no ClusterRole: name one of the tenant clusters");
+            problems.push(Problem::new(field, Reason::KeyMalformed, message));
+        }
+    }
+    if !settings.has_possible_ceiling() {
+        let message = format!(
+            "{} is not a time that a grant may last: write {LEAST_SECONDS} to {MOST_SECONDS} seconds",
+            settings.most_seconds
+        );
+        problems.push(Problem::new(
+            "access.mostSeconds",
+            Reason::DurationRange,
+            message,
+        ));
     }
 }
 

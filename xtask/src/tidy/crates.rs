@@ -122,6 +122,7 @@ const RULES: &[Rule] = &[
             "insight-read",
             "kit-client",
             "kit-objects",
+            "pki",
         ],
         pure: false,
     },

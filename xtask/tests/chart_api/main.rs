@@ -14,6 +14,7 @@ use testkit::ManagementApi;
 use testkit::fixtures::{PATIENCE, ask_until};
 use tokio::sync::OnceCell;
 
+mod access;
 mod adapters;
 mod autoscaler;
 mod machines;

@@ -98,6 +98,16 @@ fn kinds() -> Vec<(Value, Option<&'static str>, Value)> {
             None,
             json!({ "revision": 7 }),
         ),
+        (
+            object(
+                "AccessGrant",
+                json!({
+                    "clusterName": "owned", "profile": "view", "user": "jane", "request": "r".repeat(64),
+                }),
+            ),
+            Some("covey.dev/access-grant"),
+            json!({ "notAfter": "2027-01-31T12:00:00Z" }),
+        ),
     ]
 }
 

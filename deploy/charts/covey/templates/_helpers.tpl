@@ -71,7 +71,12 @@ system:serviceaccount:{{ .Release.Namespace }}:covey-operator
 programs in tenant namespaces go as the operator does. */}}
 {{- define "covey.config" -}}
 {{- $api := dict "managementApi" .Values.networkPolicy.managementApi }}
-{{- toYaml (merge (dict "operatorNamespace" .Release.Namespace) .Values.config $api) }}
+{{- /* Without the policies nobody checks who asks for an AccessGrant, and for whom. */}}
+{{- $access := dict }}
+{{- if not .Values.admissionPolicies.enabled }}
+{{- $access = dict "access" (dict "enabled" false) }}
+{{- end }}
+{{- toYaml (merge (dict "operatorNamespace" .Release.Namespace) $access .Values.config $api) }}
 {{- end }}
 
 {{/* Matches requests of the operator's own account. */}}

@@ -106,6 +106,7 @@ table! {
     "covey.dev" "v1alpha1" "Snapshot" "snapshots" true status counted;
     "covey.dev" "v1alpha1" "Restore" "restores" true status counted;
     "covey.dev" "v1alpha1" "ProviderConfig" "providerconfigs" true status counted;
+    "covey.dev" "v1alpha1" "AccessGrant" "accessgrants" true status counted;
     "batch" "v1" "Job" "jobs" true status counted;
     "kubevirt.io" "v1" "KubeVirt" "kubevirts" true status counted;
 }

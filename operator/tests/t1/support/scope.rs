@@ -25,7 +25,8 @@ impl Scope {
 
     fn narrowed(&self, uri: &Uri) -> Option<Uri> {
         const ALL: &str = "/apis/covey.dev/v1alpha1/";
-        const KINDS: [&str; 7] = [
+        const KINDS: [&str; 8] = [
+            "accessgrants",
             "hosts",
             "machines",
             "nodepools",

@@ -127,6 +127,22 @@ impl TenantApi {
         administrator(&self.material, &self.material, self.address)
     }
 
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whoever has this certificate.
+    pub(crate) fn client(&self, identity: KeyPair) -> Result<Client> {
+        let session = Session {
+            address: self.address,
+            authority: bundle(&self.material.store, "ca").context("no authority")?,
+            identity,
+            server_name: "kubernetes".to_owned(),
+        };
+        Ok(session.client_without_budget(PATIENCE)?)
+    }
+
     /// Somebody in `system:masters` of another tenant cluster, who knows whom to believe here.
     pub(crate) fn administrator_of(&self, other: &Self) -> Result<Client> {
         administrator(&self.material, &other.material, self.address)

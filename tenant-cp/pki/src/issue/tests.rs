@@ -106,13 +106,41 @@ fn serial_numbers_are_long_positive_and_different() {
 }
 
 #[test]
-fn second_organisation_is_refused_instead_of_lost() {
+fn third_organisation_is_refused_instead_of_lost() {
     let mut want = authority();
-    want.organizations = vec!["a".into(), "b".into()];
+    want.organizations = vec!["a".into(), "b".into(), "c".into()];
     assert!(matches!(
         issue(&want, None, now()),
         Err(Error::Unfit { .. })
     ));
+}
+
+/// Whoever asks has a key, and everything else in the certificate is what the signer says.
+#[test]
+fn request_is_signed_for_its_key_and_not_for_its_names() {
+    let ca = issue(&authority(), None, now()).unwrap();
+    let (request, key) = request("root").unwrap();
+    assert!(key.reveal().contains("PRIVATE KEY"));
+    let read = crate::request::read(request.as_bytes()).unwrap();
+    assert_eq!(read.common_names, ["root"]);
+    let mut want = Want::client("grant", "ca", "covey:jane", 8760);
+    want.organizations = vec!["covey:grant:u1".into(), "team".into()];
+    let until = now() + jiff::SignedDuration::from_mins(10);
+    let signed = sign(&want, &read.public_key, &ca, until, now()).unwrap();
+    assert_eq!(not_after(&signed), Some(until));
+    let (_, pem) = parse_x509_pem(signed.as_bytes()).unwrap();
+    let certificate = pem.parse_x509().unwrap();
+    let subject = certificate.subject();
+    let names = |of: Vec<&str>| of.into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let common = subject.iter_common_name().map(|n| n.as_str().unwrap());
+    assert_eq!(names(common.collect()), ["covey:jane"]);
+    let groups = subject.iter_organization().map(|n| n.as_str().unwrap());
+    assert_eq!(names(groups.collect()), ["covey:grant:u1", "team"]);
+    assert_eq!(certificate.public_key().raw, read.public_key);
+    // No longer than the authority, whatever was asked for.
+    let later = now() + jiff::SignedDuration::from_hours(200_000);
+    let signed = sign(&want, &read.public_key, &ca, later, now()).unwrap();
+    assert!(not_after(&signed) <= not_after(&ca.certificate));
 }
 
 #[test]

@@ -104,3 +104,22 @@ fn pods_are_allowed_keys_and_prefixes_that_there_can_be() {
         ]
     );
 }
+
+#[test]
+fn profiles_of_access_have_a_name_and_a_role_and_the_ceiling_is_a_time() {
+    let access = |access: Value| said(json!({ "access": access }));
+    let fine = json!({ "profiles": { "deployer": "example-deployer" }, "mostSeconds": 600 });
+    assert_eq!(access(fine), [""; 0]);
+    assert_eq!(
+        access(json!({ "profiles": { "admin": "edit", "a b": "x", "c": "" }, "mostSeconds": 60 })),
+        [
+            "access.profiles.a b: \"a b\" is no name of rights: write lower-case letters, digits and -, and none of \
+             admin and view",
+            "access.profiles.admin: \"admin\" is no name of rights: write lower-case letters, digits and -, and none \
+             of admin and view",
+            "access.profiles.c: \"\" is no ClusterRole: name one of the tenant clusters",
+            "access.mostSeconds: 60 is not a time that a grant may last: write 600 to 86400 seconds",
+        ]
+    );
+    assert!(serde_json::from_value::<Settings>(json!({ "access": { "profile": {} } })).is_err());
+}

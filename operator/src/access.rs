@@ -1,0 +1,74 @@
+//! What of AccessGrants and of their tenant clusters has to do with each other.
+//!
+//! Invariant: pure. When a grant ends follows from when it was made and from its spec alone, so nothing that is forgotten or
+//! computed again makes it longer.
+
+use api::access_grant::MOST_SECONDS;
+use api::condition::is_true;
+use api::tenant_cluster::HibernationPhase;
+use api::{AccessGrant, ConditionType, TenantCluster};
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+
+/// What `status.rotation` calls the authority of people.
+const USERS: &str = "usersCA";
+/// What it calls that of machinery.
+const CLIENTS: &str = "clientCA";
+
+/// When a grant ends; one that was never stored has ended.
+#[must_use]
+pub fn end(grant: &AccessGrant) -> Timestamp {
+    let made = grant.metadata.creation_timestamp.as_ref();
+    let made = made.map_or(Timestamp::UNIX_EPOCH, |made| made.0);
+    let seconds = grant.spec.ttl_seconds.min(MOST_SECONDS);
+    let life = SignedDuration::from_secs(i64::from(seconds));
+    made.checked_add(life).unwrap_or(made)
+}
+
+/// The generation of the authority of people that signs.
+#[must_use]
+pub fn users_generation(cluster: &TenantCluster) -> u32 {
+    signs(cluster, USERS)
+}
+
+/// The generation of the authority of machinery that signs.
+#[must_use]
+pub fn clients_generation(cluster: &TenantCluster) -> u32 {
+    signs(cluster, CLIENTS)
+}
+
+fn signs(cluster: &TenantCluster, name: &str) -> u32 {
+    let status = cluster.status.iter();
+    let mut told = status.flat_map(|status| &status.rotation);
+    let told = told.find(|told| told.name == name);
+    told.map_or(1, |told| told.signs.max(1))
+}
+
+/// Whether a tenant cluster sleeps, falls asleep or wakes: it is left alone.
+#[must_use]
+pub fn is_asleep(cluster: &TenantCluster) -> bool {
+    let status = cluster.status.as_ref();
+    let sleep = status.and_then(|status| status.hibernation.as_ref());
+    sleep.is_some_and(|sleep| sleep.phase != HibernationPhase::Awake)
+}
+
+/// Whether a grant is of the tenant cluster of this name.
+#[must_use]
+pub fn is_of(grant: &AccessGrant, cluster: &TenantCluster) -> bool {
+    grant.spec.cluster_name == cluster.name_any() && grant.namespace() == cluster.namespace()
+}
+
+/// Whether a change of its tenant cluster may change anything about a grant: not while it is granted by the authority that
+/// signs.
+#[must_use]
+pub fn is_concerned(grant: &AccessGrant, cluster: &TenantCluster) -> bool {
+    let Some(status) = &grant.status else {
+        return true;
+    };
+    let is_settled = grant.metadata.deletion_timestamp.is_none()
+        && is_true(&status.conditions, ConditionType::Ready)
+        && status.authority == Some(users_generation(cluster))
+        && status.cluster_uid == cluster.uid()
+        && cluster.metadata.deletion_timestamp.is_none();
+    !is_settled
+}

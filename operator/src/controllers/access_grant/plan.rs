@@ -1,0 +1,391 @@
+//! What is to be done about an AccessGrant, and what is said of it. No I/O, no clock, no chance.
+//!
+//! Laws: a certificate is signed only for a grant that has not ended, is bound inside and carries a finalizer, and never
+//! lasts longer than the grant or the authority. A grant that is deleted loses its binding first, and waits for a tenant
+//! cluster that does not answer until the certificate has ended: from then on nobody can show one that the binding would
+//! mean. A status that was erased is computed again and makes nothing longer. What is not known takes nothing away.
+
+use api::access_grant::USER_PREFIX;
+use api::condition::is_true;
+use api::{
+    AccessGrant, AccessGrantStatus, ConditionStatus, ConditionType, Reason, TenantCluster, names,
+    set_condition,
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kit::events::Notice;
+use kit_objects::known::Known;
+use kube::ResourceExt;
+use tenant_cp::settings::AccessSettings;
+
+use super::observed::{Authority, Binding, Inside, Observed};
+use crate::access::{end, is_asleep};
+
+/// How soon a tenant cluster is asked again that did not answer.
+const LATER: SignedDuration = SignedDuration::from_secs(15);
+/// How long a grant that has ended can still be read.
+const SHOWN: SignedDuration = SignedDuration::from_hours(1);
+
+/// One step.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Action {
+    /// Holds the grant until its rights are gone.
+    AddFinalizer,
+    /// Binds the grant's group to this ClusterRole, inside the tenant cluster.
+    Bind {
+        /// The role.
+        role: String,
+    },
+    /// Takes the binding of this UID away.
+    Unbind {
+        /// As it was seen.
+        uid: String,
+    },
+    /// Signs the request; what comes of it is put into the plan's status.
+    Sign {
+        /// When the certificate ends.
+        until: Timestamp,
+    },
+    /// Lets the grant go.
+    RemoveFinalizer,
+    /// Deletes the grant, which has ended long enough ago.
+    DeleteSelf,
+}
+
+/// What is to be done, in this order, and then the status is written where it is another one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The steps.
+    pub actions: Vec<Action>,
+    /// The status as it should be; without the certificate where that is to be signed.
+    pub status: AccessGrantStatus,
+    /// When to look again, unless something happens.
+    pub again: Option<SignedDuration>,
+    /// What people are told once it is done.
+    pub notice: Option<Notice>,
+}
+
+/// Whether it has to be known what is inside the tenant cluster.
+#[must_use]
+pub fn needs_inside(grant: &AccessGrant, now: Timestamp) -> bool {
+    has_finalizer(grant) || (!is_going(grant) && now < end(grant))
+}
+
+/// Whether a grant is in force: others are counted by it.
+#[must_use]
+pub fn is_in_force(grant: &AccessGrant, now: Timestamp) -> bool {
+    let status = grant.status.as_ref();
+    let has_certificate = status.is_some_and(|status| status.certificate.is_some());
+    has_certificate && !is_going(grant) && now < end(grant)
+}
+
+/// Decides.
+#[must_use]
+pub fn plan(
+    grant: &AccessGrant,
+    observed: &Observed,
+    settings: &AccessSettings,
+    now: Timestamp,
+) -> Plan {
+    let mut status = grant.status.clone().unwrap_or_default();
+    status.observed_generation = grant.metadata.generation;
+    let draft = Draft { grant, status, now };
+    if is_going(grant) {
+        return draft.leaving(observed);
+    }
+    if now >= end(grant) {
+        return draft.ended(observed);
+    }
+    let cluster = match cluster_of(&draft.status, observed) {
+        Ok(cluster) => cluster,
+        Err(message) => {
+            return draft.refused(observed, Reason::GrantWithoutCluster, &message);
+        }
+    };
+    match role(grant, settings) {
+        Err((reason, message)) => draft.refused(observed, reason, &message),
+        Ok(role) => match first_refusal(grant, observed, settings) {
+            Some((reason, message)) => draft.refused(observed, reason, &message),
+            None => draft.granted(observed, cluster, role),
+        },
+    }
+}
+
+fn is_going(grant: &AccessGrant) -> bool {
+    grant.metadata.deletion_timestamp.is_some()
+}
+
+fn has_finalizer(grant: &AccessGrant) -> bool {
+    let mut finalizers = grant.finalizers().iter();
+    finalizers.any(|finalizer| finalizer == names::FINALIZER_ACCESS_GRANT)
+}
+
+/// The tenant cluster that the grant is for; or why there is none.
+fn cluster_of<'a>(
+    status: &AccessGrantStatus,
+    observed: &'a Observed,
+) -> Result<&'a TenantCluster, String> {
+    let Some(cluster) = observed.cluster.as_ref().there() else {
+        return Err("there is no such TenantCluster in this namespace".to_owned());
+    };
+    let known = status.cluster_uid.as_ref();
+    if known.is_some() && known != cluster.metadata.uid.as_ref() {
+        return Err(
+            "the TenantCluster was deleted and made anew since: this grant is of the one before"
+                .to_owned(),
+        );
+    }
+    Ok(cluster)
+}
+
+/// The ClusterRole that is granted.
+fn role<'a>(
+    grant: &AccessGrant,
+    settings: &'a AccessSettings,
+) -> Result<&'a str, (Reason, String)> {
+    if !settings.enabled {
+        let message = "the platform lets nobody in by AccessGrants (config.access.enabled, and the chart's admission policies)";
+        return Err((Reason::GrantsOff, message.to_owned()));
+    }
+    settings.role(&grant.spec.profile).ok_or_else(|| {
+        let known: Vec<_> = settings.names().collect();
+        let message = format!(
+            "there is no profile {}: name one of {}",
+            grant.spec.profile,
+            known.join(", ")
+        );
+        (Reason::GrantProfileUnknown, message)
+    })
+}
+
+/// What speaks against the first certificate of a grant; once it has one, a ceiling that is lowered takes nothing away.
+fn first_refusal(
+    grant: &AccessGrant,
+    observed: &Observed,
+    settings: &AccessSettings,
+) -> Option<(Reason, String)> {
+    let status = grant.status.as_ref();
+    if status.is_some_and(|status| status.certificate.is_some()) {
+        return None;
+    }
+    let (asked, most) = (grant.spec.ttl_seconds, settings.most_seconds);
+    if asked > most {
+        let message = format!("it asks for {asked} seconds, and here it is {most} at most");
+        return Some((Reason::GrantTooLong, message));
+    }
+    let weak = match pki::request::read(grant.spec.request.as_bytes()) {
+        None => Some("it is no PKCS #10 request in PEM that is signed with its own key".to_owned()),
+        Some(read) => read
+            .weak_key
+            .map(|key| format!("it has {key}: make an EC P-256 key")),
+    };
+    if let Some(message) = weak {
+        return Some((Reason::GrantRequestUnusable, message));
+    }
+    let (others, most) = (observed.others, settings.most_grants);
+    (others >= most).then(|| {
+        let message =
+            format!("{others} grants of this tenant cluster are in force, and {most} may be");
+        (Reason::GrantsTooMany, message)
+    })
+}
+
+/// A plan that is being made.
+struct Draft<'a> {
+    grant: &'a AccessGrant,
+    status: AccessGrantStatus,
+    now: Timestamp,
+}
+
+impl Draft<'_> {
+    fn ready(&mut self, value: ConditionStatus, reason: Reason, message: &str) {
+        let (list, now) = (&mut self.status.conditions, Time(self.now));
+        let generation = self.grant.metadata.generation;
+        set_condition(
+            list,
+            ConditionType::Ready,
+            value,
+            reason,
+            message,
+            generation,
+            now,
+        );
+    }
+
+    /// How long until then, at most as long as is waited for a tenant cluster that is worth asking again.
+    fn until(&self, then: Timestamp, inside: &Inside) -> Option<SignedDuration> {
+        let left = then
+            .duration_since(self.now)
+            .max(SignedDuration::from_secs(1));
+        Some(match inside {
+            Inside::Unknown { soon: true } => left.min(LATER),
+            _ => left,
+        })
+    }
+
+    fn with(self, actions: Vec<Action>, again: Option<SignedDuration>) -> Plan {
+        Plan {
+            actions,
+            status: self.status,
+            again,
+            notice: None,
+        }
+    }
+
+    /// What takes the rights away, as far as that is possible now.
+    fn take_away(&self, observed: &Observed) -> Vec<Action> {
+        if !has_finalizer(self.grant) {
+            return Vec::new();
+        }
+        match &observed.inside {
+            Inside::Answers(Some(binding)) => {
+                let uid = binding.uid.clone();
+                vec![Action::Unbind { uid }, Action::RemoveFinalizer]
+            }
+            Inside::Answers(None) => vec![Action::RemoveFinalizer],
+            Inside::Unknown { .. } => Vec::new(),
+        }
+    }
+
+    fn leaving(mut self, observed: &Observed) -> Plan {
+        if !has_finalizer(self.grant) {
+            return self.with(Vec::new(), None);
+        }
+        let end = end(self.grant);
+        let mut actions = self.take_away(observed);
+        let is_gone = match cluster_of(&self.status, observed) {
+            Ok(cluster) => cluster.metadata.deletion_timestamp.is_some(),
+            // Not where it could not be looked for.
+            Err(_) => !matches!(observed.cluster, Known::Unknown { .. }),
+        };
+        if actions.is_empty() && (is_gone || self.now >= end) {
+            actions.push(Action::RemoveFinalizer);
+        }
+        if actions.is_empty() {
+            let message = format!(
+                "its rights inside the tenant cluster end once that answers, and its certificate at {end} in any case"
+            );
+            self.ready(ConditionStatus::False, Reason::Deleting, &message);
+            let again = self.until(end, &observed.inside);
+            return self.with(actions, again);
+        }
+        let notice = (self.now < end && self.status.certificate.is_some()).then(|| {
+            let user = self.status.subject.clone().unwrap_or_default();
+            Notice::normal(
+                Reason::GrantRevoked,
+                format!("{user} has no rights by it any more"),
+            )
+        });
+        Plan {
+            notice,
+            ..self.with(actions, None)
+        }
+    }
+
+    fn ended(mut self, observed: &Observed) -> Plan {
+        let end = end(self.grant);
+        let message = format!("its time was over at {end}");
+        self.ready(ConditionStatus::False, Reason::GrantEnded, &message);
+        let gone = end.checked_add(SHOWN).unwrap_or(end);
+        if self.now >= gone {
+            return self.with(vec![Action::DeleteSelf], None);
+        }
+        let actions = self.take_away(observed);
+        let waits = has_finalizer(self.grant) && actions.is_empty();
+        let again = match waits {
+            true => self.until(gone, &observed.inside),
+            false => self.until(gone, &Inside::default()),
+        };
+        self.with(actions, again)
+    }
+
+    fn refused(mut self, observed: &Observed, reason: Reason, message: &str) -> Plan {
+        self.ready(ConditionStatus::False, reason, message);
+        self.status.certificate = None;
+        self.status.authority = None;
+        self.status.not_after = None;
+        self.status.subject = None;
+        let actions = self.take_away(observed);
+        let waits = has_finalizer(self.grant) && actions.is_empty();
+        let again = match waits {
+            true => self.until(end(self.grant), &observed.inside),
+            false => self.until(end(self.grant), &Inside::default()),
+        };
+        self.with(actions, again)
+    }
+
+    fn granted(mut self, observed: &Observed, cluster: &TenantCluster, role: &str) -> Plan {
+        let end = end(self.grant);
+        self.status.cluster_uid.clone_from(&cluster.metadata.uid);
+        if observed.believed.is_some() {
+            self.status
+                .certificate_authority
+                .clone_from(&observed.believed);
+        }
+        let (binding, authority) = match (&observed.inside, observed.authority) {
+            (Inside::Answers(binding), Some(authority)) => (binding.as_ref(), authority),
+            (inside, _) => {
+                // What was granted stands while nothing is known.
+                let stands = self.status.certificate.is_some()
+                    && is_true(&self.status.conditions, ConditionType::Ready);
+                if !stands {
+                    let message = waits_for(cluster, inside);
+                    self.ready(ConditionStatus::False, Reason::GrantWaiting, message);
+                }
+                let soon = Inside::Unknown { soon: true };
+                let inside = match inside {
+                    // Its keys are not there yet.
+                    Inside::Answers(_) => &soon,
+                    other => other,
+                };
+                let again = self.until(end, inside);
+                return self.with(Vec::new(), again);
+            }
+        };
+        self.issued(binding, authority, role)
+    }
+
+    fn issued(mut self, binding: Option<&Binding>, authority: Authority, role: &str) -> Plan {
+        let until = end(self.grant).min(authority.end);
+        let is_first = self.status.certificate.is_none();
+        let mut actions = Vec::new();
+        if !has_finalizer(self.grant) {
+            actions.push(Action::AddFinalizer);
+        }
+        if binding.and_then(|binding| binding.role.as_deref()) != Some(role) {
+            // A binding's role cannot be changed.
+            actions.extend(binding.map(|binding| Action::Unbind {
+                uid: binding.uid.clone(),
+            }));
+            let role = role.to_owned();
+            actions.push(Action::Bind { role });
+        }
+        if is_first || self.status.authority != Some(authority.generation) {
+            self.status.certificate = None;
+            actions.push(Action::Sign { until });
+        }
+        let user = format!("{USER_PREFIX}{}", self.grant.spec.user);
+        let message = format!("{user} has the rights of the ClusterRole {role} until {until}");
+        let notice = is_first.then(|| Notice::normal(Reason::GrantIssued, message.clone()));
+        self.status.authority = Some(authority.generation);
+        self.status.not_after = Some(until.to_string());
+        self.status.subject = Some(user);
+        self.ready(ConditionStatus::True, Reason::GrantIssued, &message);
+        let again = self.until(end(self.grant), &Inside::default());
+        Plan {
+            notice,
+            ..self.with(actions, again)
+        }
+    }
+}
+
+/// What a grant waits for.
+fn waits_for(cluster: &TenantCluster, inside: &Inside) -> &'static str {
+    match inside {
+        Inside::Answers(_) => "the authority users-ca of the tenant cluster is not there yet",
+        Inside::Unknown { .. } if is_asleep(cluster) => {
+            "the tenant cluster sleeps, falls asleep or wakes: it is granted once it is awake (`covey wake`)"
+        }
+        Inside::Unknown { .. } => "the API of the tenant cluster does not answer yet",
+    }
+}

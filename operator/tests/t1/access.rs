@@ -1,0 +1,157 @@
+//! AccessGrants on a real kube-apiserver of a tenant cluster: what is granted is had, and ends with the grant.
+//!
+//! Invariant: a certificate that still authenticates opens nothing once its grant is deleted, and nobody else notices.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use api::condition::is_true;
+use api::{AccessGrant, ConditionType};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+use pki::KeyPair;
+use serde_json::json;
+use testkit::fixtures::{is_settled, minimal, wait_for, wait_gone};
+use testkit::waiting::ask_until;
+
+use crate::support::etcd_members::EtcdMembers;
+use crate::support::site::tenant_namespace;
+use crate::support::tenant_api::TenantApi;
+use crate::support::{Launch, PATIENCE, Site};
+
+/// Asks for a grant and waits for its certificate.
+async fn granted(
+    site: &Site,
+    name: &str,
+    (user, profile): (&str, &str),
+) -> Result<(AccessGrant, KeyPair)> {
+    let (request, key) = pki::issue::request("root")?;
+    let grant = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "AccessGrant",
+        "metadata": { "name": name },
+        "spec": {
+            "clusterName": "demo", "profile": profile, "user": user, "groups": ["team-a"],
+            "ttlSeconds": 600, "request": request,
+        },
+    });
+    let grants = grants(site);
+    let grant: AccessGrant = serde_json::from_value(grant)?;
+    grants.create(&PostParams::default(), &grant).await?;
+    let is_there = |found: Option<&AccessGrant>| {
+        let status = found.and_then(|grant| grant.status.as_ref());
+        status.is_some_and(|status| {
+            is_true(&status.conditions, ConditionType::Ready) && status.certificate.is_some()
+        })
+    };
+    let grant = wait_for(&grants, name, is_there, 2 * PATIENCE).await?;
+    let grant = grant.context("invariant: it was just seen")?;
+    let status = grant.status.clone().context("no status")?;
+    let certificate = status.certificate.context("no certificate")?;
+    Ok((grant, KeyPair { certificate, key }))
+}
+
+fn grants(site: &Site) -> Api<AccessGrant> {
+    Api::namespaced(site.admin.clone(), &site.users)
+}
+
+/// Name and groups that somebody has there.
+async fn who(client: &Client) -> Result<(String, Vec<String>)> {
+    let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
+    let review = SelfSubjectReview::default();
+    let review = reviews.create(&PostParams::default(), &review).await?;
+    let user = review.status.and_then(|status| status.user_info);
+    let user = user.context("nobody")?;
+    Ok((
+        user.username.unwrap_or_default(),
+        user.groups.unwrap_or_default(),
+    ))
+}
+
+/// Waits until somebody may read there, or may not.
+async fn reads(client: &Client, wanted: bool) -> Result<()> {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");
+    ask_until("rights inside", PATIENCE, || async {
+        let listed = maps.list(&ListParams::default()).await;
+        let may = match listed {
+            Ok(_) => true,
+            Err(kube::Error::Api(status)) if status.code == 403 => false,
+            Err(error) => return Err(error.into()),
+        };
+        Ok((may == wanted).then_some(()).ok_or(format!("may: {may}")))
+    })
+    .await
+}
+
+async fn writes(client: &Client, name: &str) -> Result<bool> {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let map: ConfigMap = serde_json::from_value(json!({ "metadata": { "name": name } }))?;
+    match maps.create(&PostParams::default(), &map).await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_granted_is_had_and_ends_with_the_grant_while_the_certificate_lives() -> Result<()>
+{
+    let Some(site) = Site::without_etcd("access").await? else {
+        return Ok(());
+    };
+    let mut cluster = minimal(&site.users, "demo");
+    // Nobody serves its sockets here.
+    cluster.spec.addons.konnectivity.enabled = false;
+    let cluster = site.create_as(&cluster).await?;
+    let ns = tenant_namespace(&cluster);
+    let Some(etcd) = EtcdMembers::start(&site.admin, &ns, &[]).await? else {
+        return Ok(());
+    };
+    let mut launch = Launch::new(&site)?;
+    launch.dial = Some(etcd.dial(site.dial()));
+    let operator = launch.start(&site)?;
+    site.wait("demo", is_settled).await?;
+    operator.stop().await?;
+
+    // From here on its API is a real one, with what was laid for it.
+    let Some(api) = TenantApi::start(&site.admin, &ns, &etcd.client_url(0)).await? else {
+        return Ok(());
+    };
+    let real = api.address();
+    let mut launch = Launch::new(&site)?;
+    launch.dial = Some(etcd.dial(Arc::new(move |_: &str, _: SocketAddr| real)));
+    // `view` is filled by a program that does not run here.
+    launch.settings.access.profiles = [("reader", "system:aggregate-to-view")]
+        .map(|(name, role)| (name.to_owned(), role.to_owned()))
+        .into();
+    let operator = launch.start(&site)?;
+
+    let (jane, key) = granted(&site, "jane", ("jane", "admin")).await?;
+    let boss = api.client(key)?;
+    let (_, key) = granted(&site, "john", ("john", "reader")).await?;
+    let reader = api.client(key)?;
+    for client in [&boss, &reader] {
+        reads(client, true).await?;
+    }
+    ensure!(writes(&boss, "hers").await?);
+    ensure!(!writes(&reader, "his").await?, "he may only read");
+    let own = format!("covey:grant:{}", jane.uid().context("no UID")?);
+    let (name, groups) = who(&boss).await?;
+    // Not what the request had.
+    ensure!(name == "covey:jane", "{name}");
+    for group in [own.as_str(), "team-a"] {
+        ensure!(groups.iter().any(|g| g == group), "{groups:?}");
+    }
+
+    let all = grants(&site);
+    all.delete("jane", &DeleteParams::default()).await?;
+    wait_gone(&all, "jane", PATIENCE).await?;
+    reads(&boss, false).await?;
+    ensure!(!writes(&boss, "later").await?);
+    let (name, _) = who(&boss).await?;
+    ensure!(name == "covey:jane", "it still authenticates: {name}");
+    reads(&reader, true).await?;
+    operator.stop().await
+}
