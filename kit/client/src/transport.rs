@@ -163,7 +163,7 @@ fn copy(request: &Request<Body>) -> Option<Request<Body>> {
 /// takes no more on this connection, as one does that ends, and kube-apiserver does now and then so that clients spread
 /// (`--goaway-chance`). RFC 9113 §6.8 and §8.7 have both be tried again whatever the method is, as Go's client does.
 fn is_untouched(error: &LegacyError) -> bool {
-    let mut causes = iter::successors(error.source(), |cause| cause.source());
+    let mut causes = iter::successors(error.source(), |&cause| cause.source());
     let cause = causes.find_map(|cause| cause.downcast_ref::<h2::Error>());
     cause.is_some_and(|cause| {
         let leaves = cause.is_go_away() && cause.reason() == Some(Reason::NO_ERROR);
