@@ -11,7 +11,7 @@ use crate::network::metadata::is_no_hosts;
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::text;
-use crate::validate::{attached, features, load_balancers, quantity, scheduling};
+use crate::validate::{attached, encryption, features, load_balancers, quantity, scheduling};
 
 /// As many as the resolver of a Linux machine reads, and Kubernetes and KubeVirt take
 /// (apimachinery `MaxDNSNameservers`; KubeVirt's `vmi-create-admitter.go`).
@@ -19,6 +19,7 @@ const MOST_NAMESERVERS: usize = 3;
 
 pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
     features::check_settings(settings, problems);
+    encryption::check_settings(settings, problems);
     load_balancers::check_settings(&settings.load_balancers, problems);
     nameservers(&settings.providers.kubevirt.nameservers, problems);
     let pods = &settings.tenant_pods;
