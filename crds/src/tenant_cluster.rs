@@ -38,7 +38,7 @@ pub use authorization::{Authorization, AuthorizationWebhook};
 pub use backup::{
     Backup, BackupStatus, OnVolumeLoss, RestoreProgress, RestoreTest, Retention, Salvaged,
 };
-pub use encryption::{Encryption, EncryptionStatus};
+pub use encryption::{Encryption, EncryptionStatus, KmsChoice, KmsStatus};
 pub use etcd::{Bootstrap, Etcd, EtcdEvents, Storage};
 pub use hibernation::{
     Hibernation, HibernationPhase, HibernationSchedule, HibernationStatus, HibernationWake,

@@ -9,6 +9,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use crate::kms::{Kms, Provider};
+
 /// A kind whose objects can be encrypted. All of them are in namespaces.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Encryptable {
@@ -107,6 +109,8 @@ pub struct EncryptedKinds {
     pub partly: BTreeSet<String>,
     /// Those that were ever written encrypted: what a Restore brings back may be.
     pub ever: BTreeSet<String>,
+    /// What encrypts, of these kinds and of Secrets, beside the keys of Covey's.
+    pub kms: Kms,
 }
 
 /// What stands behind the name of a kind of [`EncryptedKinds::partly`] in the record.
@@ -125,20 +129,29 @@ impl EncryptedKinds {
         let known = others();
         let mut kinds = Self::default();
         let mut of_rule: Option<Vec<&str>> = None;
+        let (mut is_of_secrets, mut is_kms_first) = (false, false);
+        let mut providers = Vec::new();
         for line in file.lines() {
             if let Some(names) = line.strip_prefix("- resources: [") {
-                of_rule = Some(names.trim_end_matches(']').split(", ").collect());
+                let names: Vec<_> = names.trim_end_matches(']').split(", ").collect();
+                is_of_secrets = names.contains(&SECRETS.name);
+                of_rule = Some(names);
             } else if let Some(provider) = line.strip_prefix("  - ") {
                 // The first one writes.
+                is_kms_first |= is_of_secrets && of_rule.is_some() && provider == "kms:";
                 let names = of_rule.take().into_iter().flatten().map(str::to_owned);
                 let names = names.filter(|name| known.contains(name));
-                match provider == "secretbox:" {
+                match ["secretbox:", "kms:"].contains(&provider) {
                     true => kinds.written.extend(names),
                     false => kinds.read.extend(names),
                 }
+            } else if is_of_secrets && let Some(name) = line.strip_prefix("      name: ") {
+                providers.extend(Provider::read(name));
             }
         }
+        kinds.kms = Kms::of_file(providers, is_kms_first);
         for line in record.lines() {
+            kinds.kms.read_line(line);
             let name = line.strip_suffix(PARTLY).unwrap_or(line);
             if known.contains(name) {
                 kinds.ever.insert(name.to_owned());
@@ -151,7 +164,7 @@ impl EncryptedKinds {
         kinds
     }
 
-    /// What stands beside the file; nothing where nothing but Secrets ever was encrypted.
+    /// What stands beside the file; nothing where nothing but Secrets ever was encrypted, and by no KMS.
     #[must_use]
     pub fn record(&self) -> Option<String> {
         let mut record = String::new();
@@ -163,6 +176,7 @@ impl EncryptedKinds {
             };
             let _ = writeln!(record, "{name}{partly}");
         }
+        record.push_str(&self.kms.record());
         Some(record).filter(|record| !record.is_empty())
     }
 }

@@ -3,7 +3,7 @@
 //! Read from the ground up: [`settings`] (what the operator is configured with), [`flags`] (whose each
 //! flag is), [`network`] (address ranges), [`validate`] (raw object to [`Validated`]), [`desired`] (the
 //! control plane's objects, part by part), [`material`] (everything secret, in [`generations`]), [`encrypted_kinds`]
-//! (what is encrypted at rest),
+//! (what is encrypted at rest), [`kms`] (what encrypts it beside keys of Covey's),
 //! [`backup`] (where copies of etcd go), [`secret_files`] and [`kubeconfig`] (how it is written into Secrets), [`amounts`], [`addons`],
 //! [`certificates`] (what PKI is wanted), [`hibernation`] (when it sleeps by schedule), [`node`] (how a machine becomes a node), [`quota`] (what all of it
 //! takes, and whether it may). On top, [`management_objects`] and [`tenant_objects`] are all that is wanted
@@ -20,6 +20,7 @@ pub mod encrypted_kinds;
 pub mod flags;
 pub mod generations;
 pub mod hibernation;
+pub mod kms;
 pub mod kubeconfig;
 pub mod management_objects;
 pub mod material;

@@ -10,14 +10,15 @@ use serde_json::Value;
 
 use crate::encrypted_kinds::{EncryptedKinds, SECRETS};
 use crate::generations::{Generations, number, of_authority, of_service_account};
+use crate::kms::Kms;
 
 /// What the name of an encryption key is before the generation: in the file, and in etcd before every
 /// value that was written with it (`k8s:enc:secretbox:v1:k1:`).
 const ENCRYPTION_KEY: &str = "k";
 /// What the files of service account keys are called before the generation.
 const SERVICE_ACCOUNT_KEY: &str = "sa-k";
-/// Longest encryption file that is read: a hundred keys, each at two places.
-const MAX_BYTES: usize = 32 * 1024;
+/// Longest encryption file that is read: a hundred keys and a hundred providers, each for every kind.
+const MAX_BYTES: usize = 512 * 1024;
 
 /// Everything secret that a tenant cluster has.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -107,8 +108,9 @@ pub fn encryption_key(bytes: &[u8; 32]) -> Key {
     Key::new(STANDARD.encode(bytes))
 }
 
-/// The file `encryption.yaml` (apiserver.config.k8s.io/v1): Secrets, and the kinds that say so, are written with the active
-/// key, and what was written with another one, or without encryption, can still be read. None without a key.
+/// The file `encryption.yaml` (apiserver.config.k8s.io/v1): Secrets, and the kinds that say so, are written with the KMS that
+/// writes, or the active key where none does, and what was written with another one, or without encryption, can still be
+/// read. None without a key.
 #[must_use]
 pub fn encryption_configuration(keys: &Generations<Key>, kinds: &EncryptedKinds) -> Option<Key> {
     keys.active()?;
@@ -121,6 +123,16 @@ pub fn encryption_configuration(keys: &Generations<Key>, kinds: &EncryptedKinds)
         .collect();
     let written = [SECRETS.name].into_iter();
     let written = written.chain(kinds.written.iter().map(String::as_str));
+    if kinds.kms.all().next().is_some() {
+        let mut file = HEAD.to_owned();
+        for kind in written {
+            file.push_str(&rule_by_kms(kind, true, &kinds.kms, &keys));
+        }
+        for kind in &kinds.read {
+            file.push_str(&rule_by_kms(kind, false, &kinds.kms, &keys));
+        }
+        return Some(Key::new(file));
+    }
     let written: Vec<_> = written.collect();
     let read: Vec<_> = kinds.read.iter().map(String::as_str).collect();
     let read = match read.is_empty() {
@@ -131,10 +143,7 @@ pub fn encryption_configuration(keys: &Generations<Key>, kinds: &EncryptedKinds)
         ),
     };
     Some(Key::new(format!(
-        "apiVersion: apiserver.config.k8s.io/v1
-kind: EncryptionConfiguration
-resources:
-- resources: [{resources}]
+        "{HEAD}- resources: [{resources}]
   providers:
   - secretbox:
       keys:
@@ -142,6 +151,27 @@ resources:
 {read}",
         resources = written.join(", "),
     )))
+}
+
+const HEAD: &str = "\
+apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+";
+
+/// The rule of one kind where there is a KMS. Whatever does not write comes after what does: it reads.
+fn rule_by_kms(kind: &str, is_written: bool, kms: &Kms, keys: &str) -> String {
+    let writes = kms.writes.as_ref().map(|writes| writes.entry(kind));
+    let others = kms.all().skip(usize::from(kms.writes.is_some()));
+    let others: String = others.map(|provider| provider.entry(kind)).collect();
+    let writes = writes.unwrap_or_default();
+    let identity = "  - identity: {}\n";
+    let secretbox = format!("  - secretbox:\n      keys:\n{keys}");
+    let head = format!("- resources: [{kind}]\n  providers:\n");
+    match is_written {
+        true => format!("{head}{writes}{secretbox}{others}{identity}"),
+        false => format!("{head}{identity}{secretbox}{writes}{others}"),
+    }
 }
 
 /// The keys of such a file; none of anything else.
@@ -153,8 +183,10 @@ pub fn encryption_keys(file: &str) -> Generations<Key> {
     else {
         return Generations::default();
     };
-    let keys = value.pointer("/resources/0/providers/0/secretbox/keys");
-    let keys = keys.and_then(Value::as_array).into_iter().flatten();
+    let providers = value.pointer("/resources/0/providers");
+    let providers = providers.and_then(Value::as_array).into_iter().flatten();
+    let mut all = providers.filter_map(|provider| provider.pointer("/secretbox/keys"));
+    let keys = all.next().and_then(Value::as_array).into_iter().flatten();
     keys.filter_map(|key| {
         let generation = encryption_generation(key["name"].as_str()?)?;
         Some((generation, Key::new(key["secret"].as_str()?.to_owned())))
@@ -165,6 +197,7 @@ pub fn encryption_keys(file: &str) -> Generations<Key> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kms::Provider;
 
     #[test]
     fn active_key_stands_first_and_the_file_is_read_back() {
@@ -206,13 +239,88 @@ mod tests {
             read: set(&["pods"]),
             partly: set(&["configmaps"]),
             ever: set(&["configmaps", "leases.coordination.k8s.io", "pods"]),
+            kms: Kms::default(),
         };
-        for kinds in [kinds, EncryptedKinds::default()] {
+        let with = |kms: Kms| EncryptedKinds {
+            kms,
+            ..kinds.clone()
+        };
+        let of = |text: &str| Provider::read(text).unwrap();
+        let coming = with(Kms {
+            coming: Some((of("vault-g1"), "2026-11-21T12:00:00Z".to_owned())),
+            ..Kms::default()
+        });
+        let changed = with(Kms {
+            writes: Some(of("vault-g2")),
+            reads: [of("other-g1"), of("vault-g1")].into(),
+            partly: true,
+            ever: [of("other-g1"), of("vault-g1"), of("vault-g2")].into(),
+            ..Kms::default()
+        });
+        let going = with(Kms {
+            reads: [of("vault-g2")].into(),
+            partly: true,
+            ever: [of("vault-g2")].into(),
+            returned: Some(of("other-g1")),
+            ..Kms::default()
+        });
+        for kinds in [
+            kinds.clone(),
+            EncryptedKinds::default(),
+            coming,
+            changed,
+            going,
+        ] {
             let file = encryption_configuration(&keys, &kinds).unwrap();
             let record = kinds.record().unwrap_or_default();
             assert_eq!(EncryptedKinds::read_back(file.reveal(), &record), kinds);
             assert_eq!(encryption_keys(file.reveal()), keys);
         }
+    }
+
+    #[test]
+    fn kms_that_writes_stands_first_for_what_is_encrypted_and_is_read_for_what_is_not() {
+        let keys = Generations::first(encryption_key(&[1; 32]));
+        let kinds = EncryptedKinds {
+            written: set(&["configmaps"]),
+            read: set(&["pods"]),
+            kms: Kms {
+                writes: Provider::read("vault-g2"),
+                reads: Provider::read("vault-g1").into_iter().collect(),
+                ..Kms::default()
+            },
+            ..EncryptedKinds::default()
+        };
+        let file = encryption_configuration(&keys, &kinds).unwrap();
+        let file: Value = serde_saphyr::from_str(file.reveal()).unwrap();
+        let rules = file["resources"].as_array().unwrap();
+        let of = |rule: &Value| -> Vec<String> {
+            let all = rule["providers"].as_array().unwrap().iter();
+            let name = |provider: &Value| match provider["kms"]["name"].as_str() {
+                Some(name) => name.to_owned(),
+                None => provider.as_object().unwrap().keys().next().unwrap().clone(),
+            };
+            all.map(name).collect()
+        };
+        let names: Vec<_> = rules.iter().map(|rule| &rule["resources"][0]).collect();
+        assert_eq!(names, ["secrets", "configmaps", "pods"]);
+        assert_eq!(
+            of(&rules[0]),
+            ["vault-g2", "secretbox", "vault-g1", "identity"]
+        );
+        assert_eq!(
+            of(&rules[1]),
+            [
+                "vault-g2/configmaps",
+                "secretbox",
+                "vault-g1/configmaps",
+                "identity"
+            ]
+        );
+        assert_eq!(
+            of(&rules[2]),
+            ["identity", "secretbox", "vault-g2/pods", "vault-g1/pods"]
+        );
     }
 
     #[test]

@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 use crate::problem::Problem;
 
 pub(crate) mod access;
+pub(crate) mod encryption;
 pub(crate) mod policy;
 pub(crate) mod providers;
 pub(crate) mod tenant_pods;
 pub use access::AccessSettings;
+pub use encryption::{EncryptionSettings, KmsPlugin};
 pub use policy::{ApiServerPolicy, EndpointPolicy, LoadBalancerPolicy, Prefixes};
 pub use providers::{
     HetznerSettings, ImagePullPolicy, KernelSettings, KubeVirtSettings, MachinePolicy,
@@ -84,6 +86,8 @@ pub struct Settings {
     pub providers: ProviderSettings,
     /// Storage that tenant clusters are offered. Default: none.
     pub storage: Offer,
+    /// What encrypts their etcd, beside keys of Covey's. Default: nothing.
+    pub encryption: EncryptionSettings,
     /// What becomes of tenant namespaces whose TenantCluster is gone.
     pub orphans: OrphanSettings,
     /// Who may be let into tenant clusters by AccessGrants.
@@ -339,6 +343,7 @@ impl Default for Settings {
             max_concurrent_rollouts: 2,
             providers: ProviderSettings::default(),
             storage: Offer::default(),
+            encryption: EncryptionSettings::default(),
             orphans: OrphanSettings::default(),
             access: AccessSettings::default(),
         }

@@ -10,8 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use fixtures::{addresses, any_addresses, minimal, objects, validated};
 use kit_objects::object::Object;
 use proptest::prelude::*;
-use serde_json::Value;
-use tenant_cp::{Addresses, Settings, Validated, certificates};
+use serde_json::{Value, json};
+use tenant_cp::certificates::Material;
+use tenant_cp::kms::Provider;
+use tenant_cp::{Addresses, Settings, Validated, certificates, management_objects};
 
 /// Kind and pod spec of everything that makes pods.
 fn pods(objects: &[Object]) -> Vec<(&str, &Value)> {
@@ -133,6 +135,57 @@ fn checker_finds_what_is_not_restricted() {
         pod.pointer_mut(parent).unwrap()[field] = value;
         assert_eq!(violations(&pod).len(), 1, "{pointer}");
     }
+}
+
+#[test]
+fn plugin_of_a_kms_is_restricted_and_first_and_asked_for_by_who_starts_alone() {
+    let v = minimal();
+    let settings = json!({ "encryption": { "kms": [{
+        "name": "vault", "image": "registry.example.com/vault:v1",
+        "args": ["--listen=$(KMS_SOCKET)"], "env": { "ADDRESS": "https://192.0.2.7" },
+        "envFromSecret": "vault", "tokenAudience": "vault",
+    }] } });
+    let settings: Settings = serde_json::from_value(settings).unwrap();
+    let host = addresses("demo.example.com");
+    let wants = certificates::wants(&v, &settings, Some(&host));
+    let mut material = fixtures::material(wants.iter().map(|want| want.name.as_str()), "C");
+    let pod_of = |material: &Material| -> Value {
+        let workloads = management_objects::workloads(&v, &settings, &host, material);
+        let mut workloads = workloads.into_iter();
+        let own = workloads.find(|object| object.name == "control-plane");
+        own.unwrap().value["spec"]["template"]["spec"].clone()
+    };
+    let before = pod_of(&material);
+    material.encrypted.kms.writes = Provider::read("vault-g1");
+    let pod = pod_of(&material);
+    assert_eq!(violations(&pod), [""; 0]);
+    let plugin = &pod["initContainers"][0];
+    assert_eq!(plugin["name"], "kms-vault");
+    assert_eq!(plugin["restartPolicy"], "Always");
+    let socket = json!({ "name": "KMS_SOCKET", "value": "/run/kms/vault/kms.sock" });
+    assert_eq!(plugin["env"][0], socket);
+    assert_eq!(plugin["envFrom"][0]["secretRef"]["name"], "vault");
+    for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
+        assert_eq!(plugin[probe], Value::Null);
+    }
+    let path = |pod: &Value, probe: &str| pod["containers"][0][probe]["httpGet"]["path"].clone();
+    assert_eq!(path(&pod, "startupProbe"), "/readyz");
+    assert_eq!(
+        path(&pod, "readinessProbe"),
+        "/readyz?exclude=kms-providers"
+    );
+    assert_eq!(path(&pod, "livenessProbe"), "/livez");
+    assert_eq!(path(&before, "startupProbe"), "/livez");
+    assert_eq!(path(&before, "readinessProbe"), "/readyz");
+    let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+    let own = mounts.iter().find(|mount| mount["name"] == "kms-vault");
+    assert_eq!(own.unwrap()["readOnly"], true);
+    let volumes = pod["volumes"].as_array().unwrap().iter();
+    let token = volumes.filter(|volume| volume["name"] == "kms-vault-token");
+    let token: Vec<_> = token
+        .map(|volume| &volume["projected"]["sources"][0])
+        .collect();
+    assert_eq!(token[0]["serviceAccountToken"]["audience"], "vault");
 }
 
 proptest! {

@@ -85,6 +85,9 @@ with_backups! {
         Rotating: Waiting, "Nothing. If it stays: `status.rotation` says what it waits for.";
         /// Nothing but the wanted generation of an authority or key is believed any more.
         Rotated: Fine, "";
+        /// No kube-apiserver became ready with the KMS that is asked for, and what encrypted before stays.
+        /// Cause: Its plugin does not start or does not reach it: a Secret that lacks, a network policy, or rights at the KMS.
+        KmsTakenBack: Person, "See why the container `kms-<name>` in a pod `control-plane` did not work, mend it, and set `spec.encryption.kms.generation` to another number.", since "0.2.0";
         /// It is put to sleep: machines are drained and deleted, then what runs ends, one after the other.
         FallingAsleep: Waiting, "If it stays: the message says what is left. Set `spec.hibernation.enabled` to false to keep it awake.", since "0.2.0";
         /// It sleeps, as `spec.hibernation` asks for: nothing of it runs, and its data, keys and addresses stay.

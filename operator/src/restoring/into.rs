@@ -7,6 +7,8 @@
 //! copy; one set of addresses is never served by two tenant clusters unless somebody says so; what is encrypted is never
 //! served without its keys; what is not known is waited for, and refuses nothing.
 
+use std::collections::BTreeSet;
+
 use api::tenant_cluster::NetworkStatus;
 
 /// The tenant cluster whose backup is read.
@@ -38,6 +40,10 @@ pub struct Facts {
     pub minor: u32,
     /// Whether the keys are there that its Secrets are encrypted with; none where that is not known.
     pub has_keys: Option<bool>,
+    /// Names of the KMSs that what it has in etcd may be encrypted by.
+    pub kms: BTreeSet<String>,
+    /// Those of the operator's configuration.
+    pub known_kms: BTreeSet<String>,
     /// What the tenant cluster that it becomes was made for.
     pub way: Way,
 }
@@ -108,6 +114,9 @@ pub fn decide(facts: &Facts) -> Verdict {
             its_minor + 1
         ));
     }
+    if let Some(why) = without_kms(facts) {
+        return Verdict::Refused(why);
+    }
     match facts.has_keys {
         None => Verdict::Waits("whether its encryption keys are there"),
         Some(false) => Verdict::Refused(
@@ -117,6 +126,27 @@ pub fn decide(facts: &Facts) -> Verdict {
         ),
         Some(true) => Verdict::Go(facts.way),
     }
+}
+
+/// Why nobody would read what a KMS encrypted; none where that is not so.
+fn without_kms(facts: &Facts) -> Option<String> {
+    if let (Way::Copy, Some(kms)) = (facts.way, facts.kms.first()) {
+        return Some(format!(
+            "its Secrets may be encrypted by the KMS {kms}, which nobody asks before a copy serves: one that has, or had, \
+             spec.encryption.kms cannot be copied; restore it in place, or delete it and bring it up from its backup"
+        ));
+    }
+    let lacking = facts.kms.difference(&facts.known_kms).next()?;
+    Some(lacks_kms(lacking))
+}
+
+/// That a KMS is gone without which nobody reads what is restored, with what to do.
+#[must_use]
+pub fn lacks_kms(name: &str) -> String {
+    format!(
+        "its objects may be encrypted by the KMS {name}, and the operator's configuration has none of that name \
+         (encryption.kms): nobody can read them without; bring it back, with the keys that it had"
+    )
 }
 
 /// Keys of etcd that are removed before a kube-apiserver serves it, from and before which: what names machines, processes
@@ -195,6 +225,8 @@ mod tests {
             its_minor: Some(35),
             minor: 35,
             has_keys: Some(true),
+            kms: BTreeSet::new(),
+            known_kms: BTreeSet::new(),
             way: Way::Move,
         }
     }
@@ -228,6 +260,29 @@ mod tests {
             |facts: &mut Facts| facts.has_keys = None,
         ] {
             assert!(matches!(with(unknown), Verdict::Waits(_)));
+        }
+    }
+
+    #[test]
+    fn what_a_kms_encrypted_moves_to_where_that_kms_is_and_is_never_copied() {
+        let vault = || BTreeSet::from(["vault".to_owned()]);
+        let needs = |known: bool, way| {
+            with(|facts| {
+                facts.kms = vault();
+                facts.way = way;
+                if known {
+                    facts.known_kms = vault();
+                }
+            })
+        };
+        assert_eq!(needs(true, Way::Move), Verdict::Go(Way::Move));
+        let lacking = Verdict::Refused(lacks_kms("vault"));
+        assert_eq!(needs(false, Way::Move), lacking);
+        for known in [true, false] {
+            assert!(matches!(
+                needs(known, Way::Copy),
+                Verdict::Refused(why) if why.contains("spec.encryption.kms")
+            ));
         }
     }
 

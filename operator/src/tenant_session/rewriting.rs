@@ -74,17 +74,23 @@ impl Range {
 
 /// What is looked at, in the order of keys.
 fn ranges(generation: u32, kinds: &EncryptedKinds) -> Vec<Range> {
-    let prefix = format!("k8s:enc:secretbox:v1:{}:", encryption_name(generation)).into_bytes();
+    let prefix = |kind: &Encryptable| {
+        let prefix = match &kinds.kms.writes {
+            Some(provider) => provider.prefix(kind.name),
+            None => format!("k8s:enc:secretbox:v1:{}:", encryption_name(generation)),
+        };
+        prefix.into_bytes()
+    };
     let others = OTHERS.into_iter().filter_map(|kind| {
         let is_written = kinds.written.contains(kind.name);
         (is_written || kinds.read.contains(kind.name)).then(|| Range {
+            prefix: is_written.then(|| prefix(&kind)),
             kind,
-            prefix: is_written.then(|| prefix.clone()),
         })
     });
     let secrets = Range {
         kind: SECRETS,
-        prefix: Some(prefix.clone()),
+        prefix: Some(prefix(&SECRETS)),
     };
     let mut all: Vec<_> = others.chain([secrets]).collect();
     all.sort_by_key(|range| range.kind.first_key());
@@ -232,6 +238,8 @@ fn after(key: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use tenant_cp::kms::{Kms, Provider};
+
     use super::*;
 
     #[test]
@@ -286,5 +294,30 @@ mod tests {
         assert_eq!(of(&all[0]), [true, true, false]);
         assert_eq!(of(&all[1]), [false, true, true]);
         assert_eq!(of(&all[2]), [false, true, true]);
+    }
+
+    #[test]
+    fn what_a_kms_is_to_write_is_written_again_by_whatever_else_it_was() {
+        let kinds = EncryptedKinds {
+            written: BTreeSet::from(["pods".to_owned()]),
+            kms: Kms {
+                writes: Provider::read("vault-g2"),
+                ..Kms::default()
+            },
+            ..EncryptedKinds::default()
+        };
+        let all = ranges(1, &kinds);
+        let of = |range: &Range| {
+            [
+                "k8s:enc:kms:v2:vault-g2:x",
+                "k8s:enc:kms:v2:vault-g2/pods:x",
+                "k8s:enc:kms:v2:vault-g1:x",
+                "k8s:enc:secretbox:v1:k1:x",
+                "k8s\0",
+            ]
+            .map(|value| range.is_other(value.as_bytes()))
+        };
+        assert_eq!(of(&all[0]), [true, false, true, true, true]);
+        assert_eq!(of(&all[1]), [false, true, true, true, true]);
     }
 }

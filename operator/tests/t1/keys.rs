@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use api::tenant_cluster::EndpointStatus;
@@ -167,11 +168,15 @@ impl Running {
     fn api_server(
         valid: &Validated,
         material: &Material,
-        etcd: SocketAddr,
+        (etcd, sockets): (SocketAddr, &Path),
         programs: &Programs,
     ) -> Result<Self> {
         let address = free()?;
+        let plugins = format!("unix://{}", sockets.display());
         let (dir, mut args) = program(valid, material, "apiserver", |arg| {
+            if arg.contains("unix:///run/kms") {
+                return Some(arg.replace("unix:///run/kms", &plugins));
+            }
             let (flag, _) = arg.split_once('=')?;
             match flag {
                 "--etcd-servers" => Some(format!("{flag}=https://{etcd}")),
@@ -246,9 +251,15 @@ pub(crate) struct ControlPlane {
     api_server: Running,
     _etcd: Process,
     _dir: Workdir,
+    sockets: Workdir,
 }
 
 impl ControlPlane {
+    /// Where sockets of KMS plugins are for its kube-apiservers.
+    pub(crate) fn sockets(&self) -> &Path {
+        self.sockets.path()
+    }
+
     /// With a second generation of an authority beside the first, which signs.
     pub(crate) fn prepared(&self, authority: &str) -> Result<Material> {
         let mut material = self.material.clone();
@@ -322,7 +333,9 @@ impl ControlPlane {
         let log = etcd_dir.path().join("log");
         let etcd = Process::spawn("etcd", &programs.etcd, &flags, &log)?;
 
-        let mut api_server = Running::api_server(&valid, &material, grpc, programs)?;
+        let sockets = Workdir::new()?;
+        let mut api_server =
+            Running::api_server(&valid, &material, (grpc, sockets.path()), programs)?;
         api_server.is_ready(&material).await?;
         let api = api_server.address;
         let manager = Running::controller_manager(&valid, &material, api, programs)?;
@@ -337,13 +350,15 @@ impl ControlPlane {
             api_server,
             _etcd: etcd,
             _dir: etcd_dir,
+            sockets,
         })
     }
 
     /// Another kube-apiserver beside the first one, of these keys, once it is ready.
     pub(crate) async fn server_of(&self, material: &Material) -> Result<Running> {
         let (valid, programs) = (&self.valid, &self.programs);
-        let mut server = Running::api_server(valid, material, self.etcd_grpc, programs)?;
+        let places = (self.etcd_grpc, self.sockets());
+        let mut server = Running::api_server(valid, material, places, programs)?;
         server.is_ready(material).await?;
         Ok(server)
     }

@@ -39,6 +39,7 @@ mod hostile;
 mod hosts;
 mod identity;
 mod keys;
+mod kms;
 mod kubevirt_release;
 mod leadership;
 mod machines;

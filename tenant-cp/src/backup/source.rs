@@ -3,7 +3,7 @@
 //!
 //! Invariant: pods get the data key of then and nothing else of it; nothing is written into the target.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::tenant_cluster::Encryption;
 use api::{BackupTarget, TenantCluster};
@@ -16,6 +16,7 @@ use super::process::{
     ANNOTATION_SECRETS, CREDENTIALS, STATUS_PORT, account, files, own_container, own_policy,
     workload,
 };
+use crate::kms::Provider;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
 
@@ -29,6 +30,9 @@ pub const IDENTITY_FIELD: &str = "identity";
 pub const ANNOTATION_SOURCE: &str = "covey.dev/restore-source-uid";
 /// Annotation of [`SOURCE`]: it encrypted more than Secrets in its etcd, so that any kind may come back encrypted.
 pub const ANNOTATION_ENCRYPTED: &str = "covey.dev/restore-source-encrypted";
+
+/// Annotation of [`SOURCE`]: the KMS providers that what it had may be written with, with commas between them.
+pub const ANNOTATION_KMS: &str = "covey.dev/restore-source-kms";
 
 /// Secret [`SOURCE`].
 #[must_use]
@@ -49,7 +53,30 @@ pub fn saying_what_was_encrypted(secret: Object, of: &TenantCluster) -> Object {
     }
     let mut value = secret.value;
     value["metadata"]["annotations"][ANNOTATION_ENCRYPTED] = json!("true");
+    let kms = needed_kms(of).into_iter();
+    let kms: Vec<_> = kms.map(|provider| provider.to_string()).collect();
+    if !kms.is_empty() {
+        value["metadata"]["annotations"][ANNOTATION_KMS] = json!(kms.join(","));
+    }
     Object::from_value(value)
+}
+
+/// KMS providers that what a tenant cluster has in etcd, or had, may be written with: without their KMSs nobody reads it.
+#[must_use]
+pub fn needed_kms(of: &TenantCluster) -> BTreeSet<Provider> {
+    let status = of.status.as_ref();
+    let told = status.and_then(|status| status.encryption.as_ref()?.kms.as_ref());
+    let told = told.map(|told| told.needed.as_slice()).unwrap_or_default();
+    let mut needed: BTreeSet<_> = told
+        .iter()
+        .filter_map(|text| Provider::read(text))
+        .collect();
+    // It may have begun to write since that was told.
+    needed.extend(of.spec.encryption.kms.as_ref().map(|kms| Provider {
+        name: kms.name.clone(),
+        generation: kms.generation,
+    }));
+    needed
 }
 
 /// The volume of [`SOURCE`] with the data key alone.

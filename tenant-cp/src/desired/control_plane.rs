@@ -1,6 +1,6 @@
 //! Deployment `control-plane`: the kube-apiserver, and konnectivity's server beside it.
 //!
-//! Nothing else is in the pod: the endpoint leads to pods all of whose containers are ready, so whatever
+//! Nothing else is in the pod but KMS plugins, where the user names one: the endpoint leads to pods all of whose containers are ready, so whatever
 //! crashes beside the kube-apiserver takes the API away with it. Why konnectivity's server is there all
 //! the same is in docs/adr/0013.
 //!
@@ -11,6 +11,7 @@
 //! Invariant: the number of replicas does not show in the pod template, so scaling restarts nobody.
 
 pub(crate) mod apiserver;
+mod kms;
 pub(crate) mod konnectivity;
 
 use std::collections::BTreeMap;
@@ -67,7 +68,10 @@ pub(crate) fn deployment(
     annotations.insert(ANNOTATION_FILES.to_owned(), configured);
     let keys = object::hash(&json!(keys_at_start(v, material)));
     annotations.insert(ANNOTATION_KEYS.to_owned(), keys);
-    if !material.encryption_apart.is_empty() {
+    let kms = &material.encrypted.kms;
+    // One that never wrote leaves nothing behind: what was before is made again as it was, and nobody is replaced for it.
+    let is_by_kms = kms.all().next().is_some() || !kms.ever.is_empty();
+    if is_by_kms || !material.encryption_apart.is_empty() {
         let file = encryption_configuration(&material.encryption, &material.encrypted);
         let hash = object::hash(&json!(file.as_ref().map(pki::Key::reveal)));
         annotations.insert(names::ENCRYPTION_HASH.to_owned(), hash);
@@ -79,6 +83,14 @@ pub(crate) fn deployment(
         annotations.insert(names::FRONT_PROXY_HASH.to_owned(), hash);
     }
     annotations.extend(turned_clients(material));
+    let mut spec = PodSpec {
+        init_containers: Some(init_containers).filter(|list| !list.is_empty()),
+        containers: vec![apiserver::container(v, addresses, material)],
+        termination_grace_period_seconds: Some(GRACE_SECONDS),
+        volumes: Some(volumes),
+        ..pod::spec(names::CONTROL_PLANE, &v.scheduling)
+    };
+    kms::add(kms, settings, &mut spec);
     let template = PodTemplateSpec {
         metadata: Some(pod_meta(
             v,
@@ -86,13 +98,7 @@ pub(crate) fn deployment(
             annotations,
             &v.pod_metadata,
         )),
-        spec: Some(PodSpec {
-            init_containers: Some(init_containers).filter(|list| !list.is_empty()),
-            containers: vec![apiserver::container(v, addresses, material)],
-            termination_grace_period_seconds: Some(GRACE_SECONDS),
-            volumes: Some(volumes),
-            ..pod::spec(names::CONTROL_PLANE, &v.scheduling)
-        }),
+        spec: Some(spec),
     };
     Object::new(&Deployment {
         metadata: meta(v, names::CONTROL_PLANE, names::CONTROL_PLANE),

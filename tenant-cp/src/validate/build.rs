@@ -105,6 +105,12 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             &spec.addons.cloud_controller.load_balancers,
             &settings.load_balancers,
         ),
+        kms: spec
+            .encryption
+            .kms
+            .iter()
+            .map(|kms| kms.name.clone())
+            .collect(),
         registry: spec
             .images
             .registry

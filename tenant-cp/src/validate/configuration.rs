@@ -12,7 +12,7 @@ use crate::network::metadata::is_no_hosts;
 use crate::problem::Problem;
 use crate::settings::{AccessSettings, Settings};
 use crate::text;
-use crate::validate::{attached, features, load_balancers, quantity, scheduling};
+use crate::validate::{attached, encryption, features, load_balancers, quantity, scheduling};
 
 /// As many as the resolver of a Linux machine reads, and Kubernetes and KubeVirt take
 /// (apimachinery `MaxDNSNameservers`; KubeVirt's `vmi-create-admitter.go`).
@@ -22,6 +22,7 @@ const MAX_ROLE: usize = 253;
 
 pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
     features::check_settings(settings, problems);
+    encryption::check_settings(settings, problems);
     load_balancers::check_settings(&settings.load_balancers, problems);
     nameservers(&settings.providers.kubevirt.nameservers, problems);
     access(&settings.access, problems);

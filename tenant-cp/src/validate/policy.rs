@@ -16,7 +16,8 @@ use crate::text;
 use crate::text::image::{image, repository};
 use crate::validate::refusal::not_allowed;
 use crate::validate::{
-    api_server, attached, component, features, limits, load_balancers, pod_metadata, scheduling,
+    api_server, attached, component, encryption, features, limits, load_balancers, pod_metadata,
+    scheduling,
 };
 use crate::version;
 
@@ -38,6 +39,7 @@ pub(super) fn check(tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
     limits::check_policy(tc, settings, &mut problems);
     api_server::check_policy(tc, settings, &mut problems);
     features::check_policy(tc, &settings.api_server, &mut problems);
+    encryption::check_policy(tc, settings, &mut problems);
     pod_metadata::check_policy(tc, &settings.tenant_pods.allowed, &mut problems);
     problems
 }

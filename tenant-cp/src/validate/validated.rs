@@ -3,7 +3,7 @@
 //! Invariant: it holds what is in force (the operator's defaults are filled in, ranges are decided), so
 //! nobody later looks at the raw object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::tenant_cluster::{
     Addons, Audit, AuthorizationWebhook, EndpointType, ExternalTrafficPolicy, ForwardedZone,
@@ -80,6 +80,8 @@ pub struct Validated {
     pub autoscaler: Option<api::tenant_cluster::Autoscaler>,
     /// What load balancers of Services may be given, and what they are like.
     pub load_balancers: LoadBalancers,
+    /// Names of the KMSs whose plugins run beside its kube-apiservers, or are to.
+    pub kms: BTreeSet<String>,
     /// Registry without a trailing slash.
     pub registry: String,
 }

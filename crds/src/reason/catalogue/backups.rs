@@ -60,7 +60,7 @@ macro_rules! with_backups {
         RestoreImpossible: Person, "Make another Restore with the moment in `status.time`, or another in `spec.at`.", since "0.2.0";
         /// The tenant cluster of then may not become this TenantCluster; the message says why. It is looked at again.
         /// Cause: The tenant cluster of then is still there, this one has other address ranges or another version, or the recovery key is not there.
-        RestoreRefused: Person, "Mend what the message names: `spec.network` or `spec.version` of a TenantCluster that is made anew, or `spec.encryption.recoverySecret` of the BackupTarget.", since "0.2.0";
+        RestoreRefused: Person, "Mend what the message names: `spec.network` or `spec.version` of a TenantCluster that is made anew, `spec.encryption.recoverySecret` of the BackupTarget, or a KMS of then in `config.encryption.kms`.", since "0.2.0";
         /// The process that backs the tenant cluster up reads its target.
         ReadingBackup: Waiting, "It takes as long as the database needs to be read.", since "0.2.0";
         /// The process that backs the tenant cluster up does not answer, or its target does not.

@@ -118,6 +118,9 @@ macro_rules! with_refusals {
         /// A kind cannot be encrypted at rest, or Secrets are not to be.
         /// Cause: A spelling, such as a name without its API group; a wildcard; events or a custom resource.
         EncryptionKindUnknown: Person, "Choose kinds that the message names for `spec.encryption.resources`, `secrets` among them.", since "0.2.0";
+        /// The platform has no KMS of this name, or cannot run it.
+        /// Cause: A spelling; or a KMS was taken out of the operator's configuration.
+        KmsUnknown: Person, "Name a KMS in `spec.encryption.kms` that the message names, or have whoever runs the management cluster add it to `config.encryption.kms`.", since "0.2.0";
         /// A resource cannot be set here.
         /// Cause: A spelling, or a device that control planes cannot have.
         ResourceUnknown: Person, "Use `cpu`, `memory` or `ephemeral-storage`, as the message says.";

@@ -162,6 +162,10 @@ const OF_CLUSTERS: Harmless = &[
         &["encryption.resources[]"],
     ),
     (
+        "one of those that the platform has, and the schema bounds the number",
+        &["encryption.kms.generation", "encryption.kms.name"],
+    ),
+    (
         "the schema bounds it, and only its own authority or key is another one; a few are made at most",
         &[
             "rotation.clientCA.complete",

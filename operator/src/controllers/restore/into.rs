@@ -6,6 +6,8 @@
 //! Invariant: the recovery key is read where it is needed and goes nowhere; no error has a word of what was opened. A
 //! backup of another namespace than the Restore's is nobody's who made the Restore.
 
+use std::collections::BTreeSet;
+
 use api::{BackupTarget, Restore, TenantCluster};
 use backup_format::keys::{DataKey, RecoveryKey};
 use backup_format::{Name, Scope, SealedIdentity, object};
@@ -120,7 +122,9 @@ pub async fn reconcile(
     let is_there = is_there
         .iter()
         .any(|other| other.uid().as_deref() == Some(uid));
-    match judge(restore, cluster, &its, is_there) {
+    let known = settings.encryption.kms.iter();
+    let known = known.map(|plugin| plugin.name.clone()).collect();
+    match judge(restore, cluster, &its, (is_there, known)) {
         Verdict::Waits(what) => return Ok(Into::Waits(format!("it is not known {what}"))),
         Verdict::Refused(why) => return Ok(Into::Refused(why)),
         Verdict::Go(_) => {}
@@ -199,7 +203,12 @@ fn open(
 }
 
 /// Whether it may become the one of then. `is_there`: whether there is a TenantCluster of that UID.
-fn judge(restore: &Restore, cluster: &TenantCluster, its: &Identity, is_there: bool) -> Verdict {
+fn judge(
+    restore: &Restore,
+    cluster: &TenantCluster,
+    its: &Identity,
+    (is_there, known_kms): (bool, BTreeSet<String>),
+) -> Verdict {
     if its.cluster.metadata.namespace != restore.metadata.namespace {
         return Verdict::Refused("it was of another namespace".to_owned());
     }
@@ -221,6 +230,11 @@ fn judge(restore: &Restore, cluster: &TenantCluster, its: &Identity, is_there: b
         minor: minor(&cluster.spec.version).unwrap_or_default(),
         // An identity is whole or there is none.
         has_keys: Some(true),
+        kms: source::needed_kms(&its.cluster)
+            .into_iter()
+            .map(|kms| kms.name)
+            .collect(),
+        known_kms,
         way: begin::way(cluster),
     })
 }
@@ -359,30 +373,55 @@ mod tests {
             secrets: secrets(),
         };
         let into = cluster("new");
-        let go = judge(&restore("team-a"), &into, &its, false);
+        let go = judge(&restore("team-a"), &into, &its, (false, BTreeSet::new()));
         assert_eq!(go, Verdict::Go(Way::Move));
         let refused =
             |verdict: Verdict| assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");
-        refused(judge(&restore("team-b"), &into, &its, false));
-        refused(judge(&restore("team-a"), &into, &its, true));
+        refused(judge(
+            &restore("team-b"),
+            &into,
+            &its,
+            (false, BTreeSet::new()),
+        ));
+        refused(judge(
+            &restore("team-a"),
+            &into,
+            &its,
+            (true, BTreeSet::new()),
+        ));
         // A copy is one whether or not the other one is there, and never of another namespace.
         let mut copy = into.clone();
         copy.spec.etcd.copy_of = Some(UID.to_owned());
         for is_there in [true, false] {
-            let go = judge(&restore("team-a"), &copy, &its, is_there);
+            let go = judge(&restore("team-a"), &copy, &its, (is_there, BTreeSet::new()));
             assert_eq!(go, Verdict::Go(Way::Copy));
-            refused(judge(&restore("team-b"), &copy, &its, is_there));
+            refused(judge(
+                &restore("team-b"),
+                &copy,
+                &its,
+                (is_there, BTreeSet::new()),
+            ));
         }
         let mut older = into.clone();
         older.spec.version = "1.34.0".to_owned();
-        refused(judge(&restore("team-a"), &older, &its, false));
+        refused(judge(
+            &restore("team-a"),
+            &older,
+            &its,
+            (false, BTreeSet::new()),
+        ));
         let mut elsewhere = into.clone();
         let network = elsewhere.status.as_mut().unwrap().network.as_mut().unwrap();
         network.pod_cidr = "10.129.0.0/18".to_owned();
-        refused(judge(&restore("team-a"), &elsewhere, &its, false));
+        refused(judge(
+            &restore("team-a"),
+            &elsewhere,
+            &its,
+            (false, BTreeSet::new()),
+        ));
         let mut unknown = into;
         unknown.status = None;
-        let waits = judge(&restore("team-a"), &unknown, &its, false);
+        let waits = judge(&restore("team-a"), &unknown, &its, (false, BTreeSet::new()));
         assert!(matches!(waits, Verdict::Waits(_)), "{waits:?}");
     }
 }

@@ -9,6 +9,7 @@ use api::{Restore, TenantCluster};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
+use tenant_cp::backup::source::needed_kms;
 
 use super::inside;
 use super::into::{self, Into};
@@ -52,8 +53,15 @@ pub async fn observe(ctx: &Context, restore: &Restore) -> Result<Observed, Error
         let source = source(restore, cluster)?.to_owned();
         Some((inside, (source, of_now), moment(restore)?))
     });
+    let lacks_kms = cluster.as_ref().and_then(|cluster| {
+        let known = &ctx.settings.encryption;
+        let mut needed = needed_kms(cluster).into_iter();
+        let lacking = needed.find(|kms| known.of(&kms.name).is_none());
+        lacking.map(|kms| kms.name)
+    });
     let mut observed = Observed {
         cluster,
+        lacks_kms,
         ..Observed::default()
     };
     observed.balancers = match &observed.cluster {

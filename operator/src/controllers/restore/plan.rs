@@ -19,6 +19,7 @@ use super::into::Into;
 use super::orphans;
 use crate::controllers::tenant_backup::report::{self, Choice, Report};
 use crate::restoring::begin::{self, awaits, cluster_id, ended, moment, other, short, source};
+use crate::restoring::into::lacks_kms;
 use crate::restoring::volumes::{self, Listed, NAMED, is_storage};
 use crate::restoring::{MARGIN, Mark};
 use crate::status::one_line;
@@ -37,6 +38,9 @@ pub struct Observed {
     pub choice: Option<Choice>,
     /// Of one that is to become another TenantCluster, how that stands.
     pub into: Option<Into>,
+    /// A KMS that what comes back may be encrypted by, and that the operator's configuration does not have; none where there is
+    /// no such.
+    pub lacks_kms: Option<String>,
     /// The newest revision that the backup has; none where that is not known.
     pub durable: Option<u64>,
     /// Load balancers of the tenant namespace, by name; none where they were not looked for.
@@ -316,6 +320,10 @@ fn choose(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
         (Some(_), _) if let Some(Into::Waits(why)) = &observed.into => {
             let why = one_line(why, 1000);
             (Unknown, Reason::RestoreUnanswered, why, Some(SOON))
+        }
+        (Some(_), _) if let Some(kms) = &observed.lacks_kms => {
+            let why = one_line(&lacks_kms(kms), 1000);
+            (False, Reason::RestoreRefused, why, Some(LATER))
         }
         _ if moment(restore).is_none() => {
             let message = "spec.at.time is no day of the calendar".to_owned();

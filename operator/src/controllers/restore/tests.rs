@@ -44,6 +44,7 @@ fn restore(at: &Value) -> Restore {
 
 fn planned(restore: &Restore, choice: Option<Choice>) -> Plan {
     let observed = Observed {
+        lacks_kms: None,
         into: None,
         balancers: None,
         volumes: None,
@@ -142,6 +143,7 @@ fn what_is_missing_is_said_with_a_sentence() {
     let asked = restore(&Value::Null);
     let without = |cluster| {
         let observed = Observed {
+            lacks_kms: None,
             into: None,
             balancers: None,
             volumes: None,
@@ -195,6 +197,7 @@ fn holding(progress: &Value, ready: (&str, &str)) -> Arc<TenantCluster> {
 
 fn restored(restore: &Restore, cluster: Arc<TenantCluster>) -> (String, String, String, bool) {
     let observed = Observed {
+        lacks_kms: None,
         into: None,
         balancers: None,
         volumes: None,
@@ -217,6 +220,7 @@ fn revisions_are_raised_above_all_that_were_ever_told_or_nothing_begins() {
     let mut unknown = real.clone();
     unknown.status = None;
     let observed = Observed {
+        lacks_kms: None,
         into: None,
         balancers: None,
         volumes: None,
@@ -288,6 +292,7 @@ fn it_is_restored_once_the_tenant_cluster_serves_and_stays_so() {
     let starts = says(&real, prepared.clone(), ("False", "ApiUnreachable"));
     assert_eq!((starts.1.as_str(), starts.3), ("Restoring", true));
     let observed = Observed {
+        lacks_kms: None,
         into: None,
         balancers: None,
         volumes: None,
@@ -315,6 +320,7 @@ fn why_it_was_given_up_stays_said() {
         ("True", "Answering"),
     );
     let observed = Observed {
+        lacks_kms: None,
         into: None,
         balancers: None,
         volumes: None,
@@ -357,6 +363,7 @@ fn of_another(uid: Option<&str>) -> Restore {
 
 fn planned_into(restore: &Restore, cluster: Arc<TenantCluster>, into: Option<Into>) -> Plan {
     let observed = Observed {
+        lacks_kms: None,
         cluster: Some(cluster),
         choice: into.is_some().then(found).flatten(),
         durable: Some(900),

@@ -108,6 +108,10 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     let valid = now_wanted.as_ref().unwrap_or(valid);
     let as_it_is = rotation::as_it_is(observed);
     let observed = &*as_it_is;
+    let with_kms = rotation::with_kms(valid, observed);
+    let valid = with_kms.as_ref().unwrap_or(valid);
+    let known_kms = settings.encryption.kms.iter();
+    let known_kms = known_kms.map(|plugin| plugin.name.clone()).collect();
     let mut parts = vec![
         tenant_namespace::plan(valid, observed, settings),
         kubeconfig::binding(valid, observed, settings),
@@ -128,6 +132,7 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         busy: busy.or(sleeps.then_some("the tenant cluster to wake")),
         api: api_of(valid, observed),
         members: &members,
+        known_kms: &known_kms,
         now,
     };
     let rotations = Rotations::new(observed, how_far);

@@ -9,6 +9,7 @@ pub(crate) mod checks;
 pub(crate) mod etcd_members;
 pub(crate) mod etcd_stage;
 pub(crate) mod job_pods;
+pub(crate) mod kms_plugin;
 pub(crate) mod kubevirt;
 pub(crate) mod operator;
 pub(crate) mod parts;

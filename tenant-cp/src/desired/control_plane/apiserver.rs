@@ -95,8 +95,13 @@ fn names_events(v: &Validated) -> bool {
 /// Where it is asked whether it works. What has Events alone may be away: without them it serves all else. It names the
 /// checks of each further etcd by a number (`addEtcdHealthEndpoint` of kubernetes `apiserver/pkg/server/options/etcd.go`, 1.35
 /// and 1.37).
-fn probe_path(v: &Validated, path: &str, checks: &[&str]) -> String {
+///
+/// `without_kms`: nor does `/readyz` fail where a KMS plugin, or its KMS, is away: what needs no decryption is served. There is
+/// one check for all of them, because the file is read again by itself, and `/livez` has none
+/// (`addHealthChecksWithoutLivez` there).
+fn probe_path(v: &Validated, path: &str, checks: &[&str], without_kms: bool) -> String {
     let checks = checks.iter().filter(|_| names_events(v));
+    let checks = checks.copied().chain(without_kms.then_some(KMS_CHECK));
     let excluded: Vec<_> = checks.map(|check| format!("exclude={check}")).collect();
     match excluded.is_empty() {
         true => path.to_owned(),
@@ -107,6 +112,8 @@ fn probe_path(v: &Validated, path: &str, checks: &[&str]) -> String {
 /// Checks of the etcd that has Events: whether it answers, and whether in time.
 const EVENTS_CHECK: &str = "etcd-override-0";
 const EVENTS_READY_CHECK: &str = "etcd-override-readiness-0";
+/// Its check of KMS plugins.
+const KMS_CHECK: &str = "kms-providers";
 
 fn in_folder(file: &str) -> String {
     format!("{}/{file}", names::SECRET_DIR)
@@ -188,8 +195,15 @@ pub(crate) fn container(v: &Validated, addresses: &Addresses, material: &Materia
             true,
         ));
     }
-    let livez = probe_path(v, "/livez", &[EVENTS_CHECK]);
-    let readyz = probe_path(v, "/readyz", &[EVENTS_CHECK, EVENTS_READY_CHECK]);
+    let has_kms = material.encrypted.kms.all().next().is_some();
+    // One that starts has to find its KMS; those that serve meanwhile are taken away for nothing less.
+    let livez = probe_path(v, "/livez", &[EVENTS_CHECK], false);
+    let ready_checks = [EVENTS_CHECK, EVENTS_READY_CHECK];
+    let readyz = probe_path(v, "/readyz", &ready_checks, has_kms);
+    let starts = match has_kms {
+        true => probe_path(v, "/readyz", &ready_checks, false),
+        false => livez.clone(),
+    };
     Container {
         name: names::API_SERVER.to_owned(),
         image: Some(format!("{}/kube-apiserver:v{}", v.registry, v.version)),
@@ -201,7 +215,7 @@ pub(crate) fn container(v: &Validated, addresses: &Addresses, material: &Materia
             protocol: Some("TCP".to_owned()),
             ..ContainerPort::default()
         }]),
-        startup_probe: Some(pod::startup_probe(&livez, API_PORT, "HTTPS")),
+        startup_probe: Some(pod::startup_probe(&starts, API_PORT, "HTTPS")),
         // The kubelet asks at once when the start-up probe has passed, so a longer period does not
         // delay the first answer, and a hundred idle tenants stay cheap.
         readiness_probe: Some(pod::probe(&readyz, API_PORT, "HTTPS", 3, 3)),

@@ -8,6 +8,7 @@
 //! | controllers | control-plane | 6443 |
 //! | control-plane | etcd | 2379 |
 //! | control-plane | etcd-events | 2379 |
+//! | control-plane with a KMS plugin | what `encryption.kms` of the configuration says | what that says |
 //! | operator | etcd | 2382 |
 //! | etcd | etcd | 2379, 2380 |
 //! | all pods, but workers that have resolvers of their own | DNS of the management cluster | 53 |
@@ -47,7 +48,7 @@ use k8s_openapi::{
 use crate::meta::{meta, selector};
 use crate::names;
 use crate::network::metadata::{METADATA_V4, METADATA_V6};
-use crate::settings::Settings;
+use crate::settings::{KmsPlugin, Settings};
 use crate::validate::validated::Validated;
 
 pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object> {
@@ -82,15 +83,6 @@ pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object
             },
         ),
         policy(
-            names::CONTROL_PLANE,
-            NetworkPolicySpec {
-                pod_selector: Some(pods(selector(names::CONTROL_PLANE))),
-                policy_types: types(&["Ingress", "Egress"]),
-                ingress: Some(control_plane_ingress(v, settings)),
-                egress: Some(control_plane_egress(v)),
-            },
-        ),
-        policy(
             names::CONTROLLERS,
             NetworkPolicySpec {
                 pod_selector: Some(pods(selector(names::CONTROLLERS))),
@@ -101,6 +93,10 @@ pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object
             },
         ),
     ];
+    let own = control_plane(v, settings).map(|spec| policy(names::CONTROL_PLANE, spec));
+    if let Some(own) = own {
+        policies.insert(2, own);
+    }
     // While it is not known what it must leave out, the one that is there stays as it is.
     let workers = settings.network.reserved_unknown.is_none().then(|| {
         policy(
@@ -172,6 +168,18 @@ fn from_operator(settings: &Settings, ports: &[i32]) -> NetworkPolicyIngressRule
     }
 }
 
+/// None where a KMS that is used was taken out of the configuration: the one that is there stays as it is.
+fn control_plane(v: &Validated, settings: &Settings) -> Option<NetworkPolicySpec> {
+    let mut kms = v.kms.iter();
+    let is_known = kms.all(|name| settings.encryption.of(name).is_some());
+    is_known.then(|| NetworkPolicySpec {
+        pod_selector: Some(pods(selector(names::CONTROL_PLANE))),
+        policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
+        ingress: Some(control_plane_ingress(v, settings)),
+        egress: Some(control_plane_egress(v, settings)),
+    })
+}
+
 fn control_plane_ingress(v: &Validated, settings: &Settings) -> Vec<NetworkPolicyIngressRule> {
     let mut rules = vec![NetworkPolicyIngressRule {
         ports: Some(vec![port("TCP", names::API_PORT)]),
@@ -206,19 +214,37 @@ fn from_hosts(settings: &Settings) -> Option<NetworkPolicyIngressRule> {
 }
 
 /// Without konnectivity the kube-apiserver reaches kubelets straight, and nothing else of a node.
-fn control_plane_egress(v: &Validated) -> Vec<NetworkPolicyEgressRule> {
+fn control_plane_egress(v: &Validated, settings: &Settings) -> Vec<NetworkPolicyEgressRule> {
     let beyond = if v.addons.konnectivity.enabled {
         to_pods(names::CONTROL_PLANE, &[names::API_PORT])
     } else {
         to_pods(api::names::COMPONENT_WORKER, &[names::KUBELET_PORT])
     };
     let client = &[names::ETCD_CLIENT_PORT];
-    vec![
+    let mut rules = vec![
         to_pods(names::ETCD, client),
         // Whether there is one or not: kube-apiservers name it for a while after it was wanted.
         to_pods(names::ETCD_EVENTS, client),
         beyond,
-    ]
+    ];
+    let plugins = v.kms.iter().filter_map(|name| settings.encryption.of(name));
+    rules.extend(plugins.filter_map(to_kms));
+    rules
+}
+
+/// What a plugin reaches; the kube-apiserver is in the same pod, so the platform names as little as it can.
+fn to_kms(plugin: &KmsPlugin) -> Option<NetworkPolicyEgressRule> {
+    let blocks = plugin.cidrs.iter();
+    let blocks = blocks.map(|range| block(range.to_string(), Vec::new()));
+    let ports = plugin.ports.iter();
+    (!plugin.cidrs.is_empty()).then(|| NetworkPolicyEgressRule {
+        to: Some(blocks.collect()),
+        ports: Some(
+            ports
+                .map(|number| port("TCP", i32::from(*number)))
+                .collect(),
+        ),
+    })
 }
 
 fn workers_egress(v: &Validated, settings: &Settings) -> Vec<NetworkPolicyEgressRule> {

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use api::Reason;
+use api::tenant_cluster::EncryptionStatus;
 use jiff::Timestamp;
 use kit_objects::object::{Key, Object};
 use serde_json::Value;
@@ -140,7 +141,7 @@ fn is_calm(observed: &Observed) -> bool {
             || status
                 .encryption
                 .as_ref()
-                .is_some_and(|told| !told.changing.is_empty())
+                .is_some_and(EncryptionStatus::goes_on)
             || rotations.any(goes_on)
     });
     is_over && !is_flow && observed.was_ready() && versions::wanted(&observed.cluster).is_none()

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use api::tenant_cluster::HibernationPhase;
+use api::tenant_cluster::{EncryptionStatus, HibernationPhase};
 use api::{ConditionStatus, ConditionType, Reason, TenantClusterStatus};
 use jiff::{SignedDuration, Timestamp};
 use kit::events::Notice;
@@ -365,7 +365,7 @@ pub(super) fn busy(observed: &Observed) -> Option<&'static str> {
         return Some("the rotation to be over");
     }
     let encryption = status.and_then(|status| status.encryption.as_ref());
-    if encryption.is_some_and(|told| !told.changing.is_empty()) {
+    if encryption.is_some_and(EncryptionStatus::goes_on) {
         return Some("what is encrypted at rest to be switched");
     }
     let etcd = identity::identity(observed);

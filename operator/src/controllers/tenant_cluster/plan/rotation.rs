@@ -9,11 +9,12 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use api::Reason;
-use api::tenant_cluster::{RotationPhase, RotationStatus};
+use api::tenant_cluster::{EncryptionStatus, RotationPhase, RotationStatus};
 use jiff::Timestamp;
 use kit::events::Notice;
 use kit_objects::object::Object;
 use pki::Want;
+use tenant_cp::Validated;
 use tenant_cp::certificates;
 use tenant_cp::generations::authority_name;
 use tenant_cp::names;
@@ -31,6 +32,7 @@ mod at_rest;
 pub(super) mod clients;
 mod encrypted;
 mod front_proxy;
+mod kms;
 pub(super) mod kubeconfig;
 pub(super) mod seen;
 mod tokens;
@@ -121,6 +123,17 @@ pub(super) struct ToMake {
 
 /// How far all are.
 pub(super) struct Rotations(Vec<Rotation>, Option<Encrypted>);
+
+/// The tenant cluster with the KMSs whose plugins run beside its kube-apiservers, although it does not ask for them any more, or
+/// not yet; none where there is none of them. `observed` is [`as_it_is`].
+pub(super) fn with_kms(valid: &Validated, observed: &Observed) -> Option<Validated> {
+    let used = observed.material.encrypted.kms.names();
+    (!used.is_subset(&valid.kms)).then(|| {
+        let mut valid = valid.clone();
+        valid.kms.extend(used);
+        valid
+    })
+}
 
 /// The observation with what is believed and signs now, as objects say: what was dropped is no key any more.
 pub(super) fn as_it_is(observed: &Observed) -> Cow<'_, Observed> {
@@ -238,6 +251,7 @@ impl Rotations {
         }
         if let Some(encrypted) = &self.1 {
             allowed.control_plane &= encrypted.is_published && encrypted.next.is_none();
+            allowed.control_plane &= !encrypted.lacks;
         }
     }
 
@@ -312,6 +326,9 @@ impl Rotations {
         told.extend(kubeconfig::told(observed, known, now));
         plan.status.rotation = told;
         let encrypted = self.1.as_ref();
+        if let Some(encrypted) = encrypted {
+            tell_taken_back(plan, encrypted, observed);
+        }
         if observed.readable {
             plan.status.encryption = encrypted.map(|encrypted| encrypted.status.clone());
         }
@@ -359,6 +376,23 @@ impl Rotation {
         }
         Some(after)
     }
+}
+
+/// That nobody became ready with a KMS, once.
+fn tell_taken_back(plan: &mut Plan, encrypted: &Encrypted, observed: &Observed) {
+    let returned = |status: &EncryptionStatus| status.kms.as_ref()?.returned.clone();
+    let status = observed.cluster.status.as_ref();
+    let before = status.and_then(|status| returned(status.encryption.as_ref()?));
+    let Some(after) = returned(&encrypted.status).filter(|after| before.as_ref() != Some(after))
+    else {
+        return;
+    };
+    let message = format!(
+        "no kube-apiserver became ready with the KMS {after}, so what was before stays; see whether its plugin reaches it, and \
+         set spec.encryption.kms.generation to another number"
+    );
+    plan.events
+        .push(Notice::warning(Reason::KmsTakenBack, message));
 }
 
 /// A Secret as it is, with an annotation.

@@ -110,6 +110,7 @@ fn generous() -> Settings {
             "auditWebhook": true, "authorizationWebhooks": true,
             "featureGates": ["HPAScaleToZero"], "runtimeConfig": ["resource.k8s.io/v1beta2"],
         },
+        "encryption": { "kms": [{ "name": "vault", "image": "registry.example.com/vault:v1" }] },
         "etcdStorageClasses": ["fast"],
         "storage": { "classes": [{ "name": "fast", "storageClass": "ceph", "default": true }] },
         "tenantPods": { "allowed": {

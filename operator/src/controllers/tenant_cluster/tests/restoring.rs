@@ -1,6 +1,7 @@
 //! A tenant cluster that is brought back in place, by the plan that is carried out: crash after every write, failures on the
 //! way, and what is said.
 //!
+//! Long because every way through a restore begins from the same tenant cluster.
 //! Invariant: nothing is built while anything runs that could write, and it ends on the old data or on all of the new.
 
 use api::restore::Orphans;
@@ -213,6 +214,31 @@ fn keys_that_were_dropped_are_read_again_until_all_that_came_back_is_written_wit
     assert!(facts(&world).is_none() && all_run(&world));
     assert!(world.at_rest.values().all(|key| *key == 2));
     assert!(rotation_at_rest::is_dropped(&world, "encryption"));
+}
+
+#[test]
+fn kms_of_then_is_read_again_until_all_that_came_back_is_written_anew() {
+    let mut world = backed_up(1);
+    kms::has_plugins(&mut world);
+    kms::ask(&mut world, Some(("vault", 1)));
+    world.settle();
+    kms::ask(&mut world, None);
+    world.settle();
+    assert_eq!(encrypted::file(&world).kms.all().next(), None);
+    for key in world.at_rest.values_mut() {
+        *key = 1001;
+    }
+    world.restore = Some(Play::new());
+    go_on(&mut world, usize::MAX, false);
+    assert!(all_run(&world) && facts(&world).is_some_and(|facts| facts.prepared));
+    let reads = encrypted::file(&world).kms.reads;
+    let reads: Vec<_> = reads.iter().map(ToString::to_string).collect();
+    assert_eq!(reads, ["vault-g1"]);
+    go_on(&mut world, usize::MAX, true);
+    world.settle();
+    assert!(facts(&world).is_none() && all_run(&world));
+    assert_eq!(encrypted::file(&world).kms.all().next(), None);
+    assert!(world.at_rest.values().all(|key| *key == 1));
 }
 
 #[test]

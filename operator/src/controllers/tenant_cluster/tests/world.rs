@@ -1,7 +1,6 @@
 //! The simulated management cluster that plans are carried out in, and lose things in.
 //!
-//! Long because every action of a plan is carried out in one place.
-//! Invariant: it does what it is told and nothing else; what it refuses is noted as apply notes it.
+//! Long because every action of a plan is carried out in one place. Invariant: it does what it is told and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,6 +45,7 @@ mod laws;
 mod restore;
 mod rotations;
 
+pub(super) use at_rest::{by_kms, written_by};
 pub(super) use hibernation::Sleeper;
 pub(super) use restore::Play;
 use rotations::no_kubelets;

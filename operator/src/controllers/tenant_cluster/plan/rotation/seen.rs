@@ -35,6 +35,8 @@ pub(in super::super) struct HowFar<'a> {
     pub(in super::super) api: Option<(IpAddr, u16)>,
     /// Names of the members of etcd, and addresses of their Services.
     pub(in super::super) members: &'a [(String, IpAddr)],
+    /// Names of the KMSs that the operator's configuration has.
+    pub(in super::super) known_kms: &'a BTreeSet<String>,
     pub(in super::super) now: Timestamp,
 }
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenant_cp::certificates::encryption_generation;
 use tenant_cp::encrypted_kinds::{EncryptedKinds, OTHERS};
 use tenant_cp::generations::is_encryption;
+use tenant_cp::kms::Provider;
 
 use super::World;
 use crate::controllers::tenant_cluster::observed::{Observed, Rewritten};
@@ -19,6 +20,20 @@ pub(super) fn plain() -> BTreeMap<(&'static str, &'static str), Option<u32>> {
         ("pods", "shop/c"),
     ];
     all.map(|object| (object, None)).into()
+}
+
+/// The number by which an object that a KMS wrote stands in the place of one of a key.
+pub(in super::super) fn by_kms(provider: &Provider) -> u32 {
+    let of_name = match provider.name.as_str() {
+        "vault" => 1000,
+        _ => 2000,
+    };
+    of_name + provider.generation
+}
+
+/// What kube-apiservers write by: a key, or a KMS.
+pub(in super::super) fn written_by(generation: u32, kinds: &EncryptedKinds) -> u32 {
+    kinds.kms.writes.as_ref().map_or(generation, by_kms)
 }
 
 impl World {
@@ -44,6 +59,7 @@ impl World {
         observed: &mut Observed,
         budget: &mut usize,
     ) -> bool {
+        let generation = written_by(generation, kinds);
         let secrets = self.at_rest.iter();
         let secrets = secrets.filter(|(_, key)| **key != generation);
         let secret = secrets.map(|(place, _)| ("Secret", *place)).next();
