@@ -287,7 +287,7 @@ fn leave_alone(ctx: &Context, observed: &Observed) {
         ctx.tenants.forget(&uid);
         ctx.startup_probes.forget(&uid);
         ctx.recovery_probes.forget(&uid);
-        ctx.etcd_looks.forget(&uid);
+        ctx.etcd_looks.rest(&uid);
     }
 }
 

@@ -228,6 +228,20 @@ impl EtcdLooks {
         lock(&self.moved).insert(uid.to_owned(), now);
     }
 
+    /// Ends the looks at one that falls asleep. What its members said of their logs stays known: it is noted when they are
+    /// gone.
+    pub fn rest(&self, uid: &str) {
+        if let Some(running) = lock(&self.running).get_mut(uid) {
+            running.task.abort();
+            // The task may be in the middle of a look.
+            let said = lock(&running.seen).said.clone();
+            running.seen = Arc::new(Mutex::new(Seen {
+                said,
+                ..Seen::default()
+            }));
+        }
+    }
+
     /// Ends the looks at one that is gone.
     pub fn forget(&self, uid: &str) {
         lock(&self.running).remove(uid);

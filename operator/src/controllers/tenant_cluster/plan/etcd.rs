@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
-use api::{ConditionType, Reason};
+use api::{ConditionType, Reason, TenantCluster};
 use jiff::Timestamp;
 use kit_objects::object::Object;
 use tenant_cp::Validated;
@@ -35,6 +35,7 @@ use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::etcd_replacement::comparison::Comparison;
+use crate::hibernation;
 use crate::status::Waiting;
 use crate::tenant_session::etcd::answers::Alarm;
 
@@ -269,7 +270,14 @@ fn is_asked(valid: &Validated, observed: &Observed) -> bool {
         || observed.list_due
         || space::is_asked(observed)
         || disks::is_asked(valid, observed)
+        || falls_asleep(&observed.cluster)
         || (observed.has_been_ready() && !observed.was_ready())
+}
+
+/// Whether its writers end and its members are next: what they have then they are to have when it wakes.
+fn falls_asleep(cluster: &TenantCluster) -> bool {
+    let facts = hibernation::Facts::of(cluster);
+    facts.is_some_and(|facts| facts.drained && !facts.quiet)
 }
 
 /// What etcd is, as soon as it has a leader: a member that is ready knows one. What was seen once stays.

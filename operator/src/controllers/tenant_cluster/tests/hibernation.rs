@@ -141,6 +141,30 @@ fn sleep_and_wake_end_the_same_wherever_the_operator_dies() {
     assert!(least > 5, "{least} writes are fewer than it must have");
 }
 
+/// An old copy of a volume that is put back meanwhile has less.
+#[test]
+fn what_members_of_etcd_had_when_they_ended_is_known_when_they_wake() {
+    let mut world = awake();
+    world.applied = 1_234;
+    want(&mut world, true);
+    go_on(&mut world, usize::MAX, false);
+    assert_eq!(phase(&world), Some(HibernationPhase::Asleep));
+    let noted = |world: &World| -> Vec<_> {
+        let etcd = world.cluster.status.as_ref().and_then(|s| s.etcd.as_ref());
+        let members = etcd.map(|etcd| etcd.members.iter());
+        members
+            .into_iter()
+            .flatten()
+            .map(|m| m.last_index)
+            .collect()
+    };
+    assert_eq!(noted(&world), [Some(1_234); 3]);
+    want(&mut world, false);
+    go_on(&mut world, usize::MAX, false);
+    // What came since counts from the next time on.
+    assert_eq!(noted(&world), [Some(1_234); 3]);
+}
+
 #[test]
 fn a_phase_that_is_erased_is_computed_again() {
     let mut world = awake();

@@ -23,14 +23,14 @@ use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 use crate::etcd_disks::speed::Disks;
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_replacement::step::Step;
-use crate::etcd_space::looks::Glance;
+use crate::etcd_space::looks::{Glance, LastSaid};
 use crate::etcd_space::plan::Step as SpaceStep;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
 use crate::rotation::kubelets::Kubelets;
 use crate::tenant_session::aggregated::Believed;
 use crate::tenant_session::budget::Budget;
-use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
+use crate::tenant_session::etcd::answers::Alarm;
 use crate::tenant_session::held_tokens::HeldToken;
 use crate::tenant_session::largest::Size;
 use crate::tenant_session::preflight::answers::Inside;
@@ -40,6 +40,7 @@ use crate::upgrades::{snapshot, versions};
 
 mod at_rest;
 mod controllers;
+mod etcd;
 mod hibernation;
 mod laws;
 mod restore;
@@ -132,6 +133,9 @@ pub(super) struct World {
     pub(super) bytes: (u64, u64, u64),
     /// Number of the member that leads.
     pub(super) leads: usize,
+    /// What members said last of their logs, and the newest entry of each.
+    pub(super) etcd_said: BTreeMap<String, LastSaid>,
+    pub(super) applied: u64,
     /// Members whose file is dense already.
     pub(super) dense: BTreeSet<String>,
     /// How many of those in use were overwritten or deleted.
@@ -222,6 +226,8 @@ impl World {
             alarms: Vec::new(),
             bytes: (0, 0, 1 << 30),
             leads: 0,
+            etcd_said: BTreeMap::new(),
+            applied: 0,
             dense: BTreeSet::new(),
             overwritten: 0,
             largest: 900 << 20,
@@ -314,7 +320,7 @@ impl World {
             etcd_space: EtcdSpace::default(),
             etcd_glance: self.glance,
             etcd_disks: self.disks.clone(),
-            etcd_said: BTreeMap::new(),
+            etcd_said: self.etcd_said.clone(),
             etcd_patience: Patience::default(),
             preflight: None,
             held_tokens: None,
@@ -434,9 +440,7 @@ impl World {
                 });
             }
             Action::AskEtcd { members, list } => {
-                let of = |(name, _): &(String, _)| (name.clone(), Ok(self.member(name)));
-                observed.etcd = Etcd::Asked(members.iter().map(of).collect());
-                observed.etcd_listing = list.then(EtcdListing::default);
+                self.ask_etcd(members, *list, observed);
             }
             Action::KeepSleeper(entry) => {
                 if !self.spend(budget) {
@@ -653,30 +657,6 @@ impl World {
         let members = observed.etcd.answers().map(|(name, _)| name.to_owned());
         let answers = members.map(|name| (name.clone(), Ok(self.member(&name))));
         observed.etcd = Etcd::Asked(answers.collect());
-    }
-
-    /// What a member of etcd says.
-    pub(super) fn member(&self, name: &str) -> MemberStatus {
-        MemberStatus {
-            cluster_id: self.etcd_cluster(),
-            member_id: format!("6{}", name.rsplit('-').next().unwrap()),
-            leader: Some(format!("6{}", self.leads)),
-            alarms: self.alarms.clone(),
-            no_space: self
-                .alarms
-                .iter()
-                .filter(|alarm| **alarm == Alarm::NoSpace)
-                .map(|_| "1".to_owned())
-                .collect(),
-            size: if self.dense.contains(name) {
-                self.bytes.1
-            } else {
-                self.bytes.0
-            },
-            size_in_use: self.bytes.1,
-            quota: self.bytes.2,
-            ..MemberStatus::default()
-        }
     }
 
     pub(super) fn own(&mut self, action: &Action) {
