@@ -18,13 +18,13 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::Store;
 #[cfg(feature = "hetzner")]
-use provider_hetzner::clock::{Clock, SystemClock};
-#[cfg(feature = "hetzner")]
-use provider_hetzner::leaks::{Kind, Leak, Outcome};
-#[cfg(feature = "hetzner")]
 use provider_hetzner::provider::Hetzner;
 #[cfg(feature = "hetzner")]
 use providers::Standing;
+#[cfg(feature = "hetzner")]
+use providers::clock::{Clock, SystemClock};
+#[cfg(feature = "hetzner")]
+use providers::leaks::{Kind, Leak, Outcome};
 use providers::{Checked, Doubt, Error, Providers};
 use tenant_cp::settings::ProviderSettings;
 
@@ -184,6 +184,7 @@ fn swept(outcome: &Outcome) -> Swept {
     let named = doubted.clone().chain(others).take(NAMED).map(|leak| {
         let kind = match leak.kind {
             Kind::Server => "server",
+            Kind::Disk => "disk",
             Kind::Address => "primary IP",
             Kind::Volume => "volume",
         };

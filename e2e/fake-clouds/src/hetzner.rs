@@ -18,19 +18,18 @@ use anyhow::Result;
 
 use crate::clock::VirtualClock;
 use crate::journal::Journal;
+use crate::serve;
 
 mod answer;
 pub mod behaviour;
 mod catalogue;
 pub mod contents;
 mod creation;
-mod late;
 mod limit;
 mod pages;
 pub mod project;
 mod routes;
 mod selector;
-mod serve;
 mod settle;
 
 use contents::Contents;
@@ -84,7 +83,7 @@ impl FakeHetzner {
     pub fn journal(&self) -> Journal {
         let now = self.clock.now();
         let mut contents = self.contents();
-        contents.catch_up(now);
+        serve::catch_up(&mut *contents, now);
         contents.settle(now);
         contents.journal.clone()
     }

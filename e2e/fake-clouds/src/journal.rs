@@ -31,7 +31,7 @@ pub struct Entry {
 pub struct Event {
     /// When.
     pub at: Timestamp,
-    /// What: `server`, `primary_ip`.
+    /// What: `server`, `primary_ip`, `instance`, `disk`, `address`.
     pub kind: &'static str,
     /// Its ID.
     pub id: u64,
@@ -39,6 +39,23 @@ pub struct Event {
     pub labels: Labels,
     /// It came; else it went.
     pub came: bool,
+}
+
+/// One of those.
+pub(crate) fn event(
+    now: Timestamp,
+    kind: &'static str,
+    id: u64,
+    labels: &Labels,
+    came: bool,
+) -> Event {
+    Event {
+        at: now,
+        kind,
+        id,
+        labels: labels.clone(),
+        came,
+    }
 }
 
 /// All of it, in order.

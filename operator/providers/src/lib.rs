@@ -13,6 +13,19 @@
 //! | [`fault`] | what went wrong, by kind |
 //! | [`refused`] | what a cloud said to that |
 //!
+//! What clouds that are asked over HTTP share:
+//!
+//! | Module | What it holds |
+//! |---|---|
+//! | [`clock`] | the time, and waiting |
+//! | [`token`] | what lets a client in |
+//! | [`budget`] | how often an API may be asked; pure |
+//! | [`http_client`] | one request and its answer |
+//! | [`identity`] | names and labels of what is made; pure |
+//! | [`subject`] | one Machine to be looked at |
+//! | [`looks`] | what was seen, and what was looked for and not found; pure |
+//! | [`leaks`] | what nobody has any more; pure |
+//!
 //! Invariant: everything that a provider makes carries the UID of its Machine, so each call can be repeated after
 //! a crash, and nothing of somebody else is ever taken for a machine's. What is decided is a pure function; only
 //! the calls themselves are I/O.
@@ -28,15 +41,23 @@ use api::node_pool::{self, NodeTemplate, ProviderKind};
 use api::{Machine, NodePoolSpec};
 
 pub mod absence;
+pub mod budget;
 pub mod capabilities;
 pub mod checked;
+pub mod clock;
 pub mod description;
 pub mod doubt;
 mod error;
 pub mod fault;
+pub mod http_client;
+pub mod identity;
+pub mod leaks;
+pub mod looks;
 pub mod offering;
 pub mod presence;
 pub mod refused;
+pub mod subject;
+pub mod token;
 
 pub use absence::Proof;
 pub use capabilities::Capabilities;

@@ -67,8 +67,13 @@ const RULES: &[Rule] = &[
         pure: false,
     },
     Rule {
+        name: "provider-gcp",
+        uses: &["api", "providers"],
+        pure: false,
+    },
+    Rule {
         name: "provider-hetzner",
-        uses: &["api", "kit-client", "kit-objects", "providers"],
+        uses: &["api", "kit-objects", "providers"],
         pure: false,
     },
     Rule {

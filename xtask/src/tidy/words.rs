@@ -37,6 +37,7 @@ const BACKEND_IS_THEIRS: &[(&str, &str)] = &[
         "docs/benchmarks.md",
         "the name of a figure that others compare",
     ),
+    ("operator/providers/gcp/", "codes of Google's API"),
     (
         "tenant-cp/src/addons/flannel.rs",
         "a field of flannel's configuration",

@@ -1,32 +1,12 @@
-//! What an answer is: a status, a body, and what came of it.
+//! What an error is.
 //!
 //! Invariant: an error has the form of the documentation, code and sentence.
 
 use serde_json::{Value, json};
 
-/// An answer.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    /// None: no body (204).
-    pub(super) body: Option<Value>,
-}
+use crate::answer::Answer;
 
 impl Answer {
-    pub(super) fn ok(status: u16, body: Value) -> Self {
-        Self {
-            status,
-            body: Some(body),
-        }
-    }
-
-    pub(super) fn empty() -> Self {
-        Self {
-            status: 204,
-            body: None,
-        }
-    }
-
     pub(super) fn error(status: u16, code: &str, message: &str) -> Self {
         Self::detailed(status, code, message, &Value::Null)
     }

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use super::behaviour::Behaviour;
-use super::late::Late;
 use super::project::Project;
 use crate::faults::Script;
 use crate::journal::Journal;
+use crate::late::Late;
 
 /// All of it.
 #[derive(Debug, Default)]

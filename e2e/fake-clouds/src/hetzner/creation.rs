@@ -5,12 +5,14 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
 use super::catalogue;
 use super::contents::Contents;
 use super::project::{Action, Address, Key, Named, Server};
-use super::settle::{event, later};
+use crate::answer::Answer;
+
 use crate::journal::Labels;
+use crate::journal::event;
+use crate::serve::later;
 
 /// Most bytes of `user_data`.
 const USER_DATA: usize = 32 * 1024;

@@ -20,6 +20,18 @@ pub(super) struct Headers {
     pub(super) reset: i64,
 }
 
+impl Headers {
+    /// By name.
+    pub(super) fn shown(self) -> Vec<(&'static str, String)> {
+        vec![
+            ("ratelimit-limit", self.limit.to_string()),
+            ("ratelimit-remaining", self.remaining.to_string()),
+            ("ratelimit-reset", self.reset.to_string()),
+            ("x-correlation-id", "fake-1".to_owned()),
+        ]
+    }
+}
+
 impl Bucket {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {

@@ -6,42 +6,48 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
 use super::contents::Contents;
-use super::limit::Headers;
-use super::pages::{Query, page};
+use super::pages::page;
 use super::project::{Action, Address, Key, Named};
-use super::settle::{event, later};
+use crate::answer::Answer;
+
 use super::{catalogue, selector};
+use crate::faults::Script;
+use crate::journal::Journal;
+use crate::journal::event;
+use crate::late::Late;
+use crate::query::Query;
+use crate::serve::later;
+use crate::serve::{Asked, Vendor};
 
-/// A request.
-pub(super) struct Asked<'a> {
-    pub(super) method: &'a str,
-    /// After `/v1`.
-    pub(super) path: &'a str,
-    pub(super) query: &'a str,
-    pub(super) token: &'a str,
-    pub(super) body: &'a [u8],
-    /// Lists name a next page for ever.
-    pub(super) endless: bool,
-}
+impl Vendor for Contents {
+    const PREFIX: &'static str = "/v1";
 
-impl Contents {
-    /// Counts a request; none where it is too many.
-    pub(super) fn count(&mut self, token: &str, now: Timestamp) -> (bool, Option<Headers>) {
+    fn script(&self) -> &Script {
+        &self.script
+    }
+
+    fn journal(&mut self) -> &mut Journal {
+        &mut self.journal
+    }
+
+    fn late(&mut self) -> &mut Vec<Late> {
+        &mut self.late
+    }
+
+    fn count(&mut self, token: &str, now: Timestamp) -> (bool, Vec<(&'static str, String)>) {
         let token = self.readers.get(token).map_or(token, String::as_str);
         let limit = self.behaviour.rate_limit;
         match self.projects.get_mut(token) {
             Some(project) => {
                 let (taken, headers) = project.bucket.take(now, limit);
-                (taken, Some(headers))
+                (taken, headers.shown())
             }
-            None => (true, None),
+            None => (true, Vec::new()),
         }
     }
 
-    /// Carries a request out.
-    pub(super) fn answer(&mut self, asked: &Asked<'_>, now: Timestamp) -> Answer {
+    fn answer(&mut self, asked: &Asked<'_>, now: Timestamp) -> Answer {
         self.settle(now);
         let reader = self.readers.get(asked.token).cloned();
         if reader.is_some() && asked.method != "GET" {
@@ -75,6 +81,16 @@ impl Contents {
         }
     }
 
+    fn played(status: u16, code: &str) -> Answer {
+        Answer::error(status, code, "played")
+    }
+
+    fn throttled() -> Answer {
+        Self::played(429, "rate_limit_exceeded")
+    }
+}
+
+impl Contents {
     fn list(&self, token: &str, list: &str, asked: &Asked<'_>, now: Timestamp) -> Answer {
         let Some(project) = self.projects.get(token) else {
             return Answer::not_found("project");

@@ -2,34 +2,13 @@
 //!
 //! Invariant: each thing that comes or goes is in the journal, with the labels that it had.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::behaviour::Behaviour;
 use super::contents::Contents;
 use super::project::{Action, Address, Project};
-use crate::journal::{Event, Journal, Labels};
-
-pub(super) fn event(
-    now: Timestamp,
-    kind: &'static str,
-    id: u64,
-    labels: &Labels,
-    came: bool,
-) -> Event {
-    Event {
-        at: now,
-        kind,
-        id,
-        labels: labels.clone(),
-        came,
-    }
-}
-
-/// Then, so much later.
-pub(super) fn later(now: Timestamp, time: std::time::Duration) -> Timestamp {
-    let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
-    now.saturating_add(time).unwrap_or(Timestamp::MAX)
-}
+use crate::journal::{Journal, event};
+use crate::serve::later;
 
 impl Contents {
     /// Brings about what was to happen by now.

@@ -7,18 +7,19 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use http::Method;
+use providers::budget::Use;
+use providers::clock::Clock;
+use providers::http_client::{BuildError, LIST, ONE, UNREADABLE, encoded};
+use providers::token::Token;
 use providers::{FaultKind, Refused};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::budget::Use;
-use crate::clock::Clock;
-use crate::http_client::{BuildError, Call, HttpClient, LIST, ONE};
+use crate::http_client::{Call, HttpClient};
 use crate::refusal::{self, Asked};
 use crate::schema::{
     Action, CreatePrimaryIp, CreateServer, Meta, Named, PrimaryIp, Server, ServerType, Volume,
 };
-use crate::token::Token;
 
 /// Most pages of a list: 3,000 entries.
 const PAGES: u32 = 60;
@@ -253,7 +254,7 @@ impl Calls {
     ) -> Result<T, Refused> {
         let body = body.map_err(|error| {
             let why = error.to_string();
-            asked.refused(FaultKind::Terminal, refusal::UNREADABLE, why)
+            asked.refused(FaultKind::Terminal, UNREADABLE, why)
         })?;
         let path = path.to_owned();
         let body = self
@@ -358,27 +359,11 @@ fn endless(asked: &Asked) -> Refused {
 
 /// Reads one field of an answer; one that lacks it cannot be read.
 fn read<T: DeserializeOwned>(body: &[u8], key: &'static str, asked: &Asked) -> Result<T, Refused> {
-    let unread = |why: String| asked.refused(FaultKind::Unavailable, refusal::UNREADABLE, why);
+    let unread = |why: String| asked.refused(FaultKind::Unavailable, UNREADABLE, why);
     let answer: Value = serde_json::from_slice(body)
         .map_err(|error| unread(format!("the answer is no JSON: {error}")))?;
     let field = answer.get(key).cloned();
     let field = field.ok_or_else(|| unread(format!("the answer has no field {key}")))?;
     serde_json::from_value(field)
         .map_err(|error| unread(format!("the answer's field {key} is another: {error}")))
-}
-
-/// As a query has it (RFC 3986, 2.3).
-fn encoded(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                out.push(char::from(byte));
-            }
-            byte => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
-    out
 }

@@ -9,21 +9,22 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
+use providers::clock::Clock;
+use providers::http_client::BuildError;
+use providers::identity::{MACHINE_UID, Owner, of_installation};
+use providers::leaks::Suspects;
+use providers::looks::Looks;
+use providers::subject::{Asked, Subject};
+use providers::token::Token;
 use providers::{Checked, Description, FaultKind, Inventory, Listed, Presence, Proof, Refused};
 
 use crate::calls::{Calls, Listing};
-use crate::clock::Clock;
 use crate::describe;
-use crate::http_client::BuildError;
-use crate::identity::{MACHINE_UID, Owner, of_installation};
-use crate::leaks::Suspects;
-use crate::looks::Looks;
 use crate::offerings::{self, Size};
 use crate::plan::{self, Creation, Deletion, Seen};
 use crate::refusal::{Asked as Call, NO_SUCH, OTHER_PROJECT};
 use crate::schema::{CreatePrimaryIp, CreateServer, Named, PrimaryIp, Server, ServerType};
-use crate::settings::{Asked, Project, Resolved, Subject, Wanted};
-use crate::token::Token;
+use crate::settings::{Project, Resolved, Wanted};
 
 /// Calls of one creation, or one deletion, before it is left to the next look.
 const STEPS: usize = 6;

@@ -5,9 +5,9 @@
 use api::Reason;
 use api::machine::MachineAddress;
 use jiff::{SignedDuration, Timestamp};
+use providers::identity::{self, Owner};
 use providers::{Description, Listed, State, Topology};
 
-use crate::identity::{self, Owner};
 use crate::schema::{Action, Server};
 
 /// How long after its creation a server that is off is taken for one that is about to start.

@@ -1,37 +1,15 @@
-//! What nobody has any more, and costs all the same. Pure.
+//! What nobody has any more in a project, by the rule that all clouds have ([`providers::leaks`]). Pure.
 //!
-//! Invariant: only what bears this installation's UID, of lists that miss nothing, whose Machine is not there, is old,
-//! and was seen so twice; where that is much at once nothing is deleted, because rather the Machines are missing (a
-//! management cluster that was restored half), and nothing that was made in a time of doubt ([`providers::doubt`]), unless a
-//! person has confirmed it. Volumes are told and never deleted: there may be data on them.
+//! Invariant: what is protected, worked on or in use is told and not deleted; volumes are never deleted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use jiff::{SignedDuration, Timestamp};
-use providers::doubt::{self, Doubt, Standing};
+use jiff::Timestamp;
+use providers::Doubt;
+use providers::identity::MACHINE_UID;
+use providers::leaks::{Kind, Outcome, Suspects, Thing};
 
-use crate::identity::MACHINE_UID;
-use crate::schema::{Labels, PrimaryIp, Server, Volume};
-
-/// How far apart something has to be seen twice.
-const APART: SignedDuration = SignedDuration::from_mins(2);
-/// How old something has to be.
-const AGE: SignedDuration = SignedDuration::from_mins(10);
-/// More than so many at once are too many.
-const MOST: usize = 5;
-/// And so is more than this part of all.
-const PART: usize = 5;
-
-/// What something is.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Kind {
-    /// A server.
-    Server,
-    /// A primary IP.
-    Address,
-    /// A volume.
-    Volume,
-}
+use crate::schema::{PrimaryIp, Server, Volume};
 
 /// All that an installation has in a project.
 #[derive(Clone, Debug, Default)]
@@ -42,39 +20,6 @@ pub struct Found {
     pub addresses: Vec<PrimaryIp>,
     /// Volumes.
     pub volumes: Vec<Volume>,
-}
-
-/// Something that nobody has any more.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Leak {
-    /// What it is.
-    pub kind: Kind,
-    /// Its ID.
-    pub id: u64,
-    /// Its name.
-    pub name: String,
-    /// UID of the Machine that it was made for; none where it does not say.
-    pub machine_uid: Option<String>,
-    /// Since when it is known.
-    pub since: Timestamp,
-    /// When it was made, by Hetzner's clock.
-    pub made: Timestamp,
-    /// Whether it may be somebody's all the same.
-    pub standing: Standing,
-}
-
-/// What was found before, and since when.
-pub type Suspects = BTreeMap<(Kind, u64), Timestamp>;
-
-/// What came of a look.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Outcome {
-    /// What nobody has any more, those to be deleted among it.
-    pub leaks: Vec<Leak>,
-    /// What to delete.
-    pub delete: Vec<(Kind, u64)>,
-    /// So much that nothing is deleted but what a person has confirmed.
-    pub held: bool,
 }
 
 /// What nobody has. `machines`: UIDs of all Machines, read after everything was listed, so that none is newer; `doubts`: of
@@ -99,68 +44,25 @@ pub fn leaks(
         .volumes
         .iter()
         .map(|v| (Kind::Volume, v.id, &v.name, &v.labels, &v.created, false));
-    let all: Vec<_> = servers.chain(addresses).chain(volumes).collect();
-    let total = all.len();
-    let mut outcome = Outcome::default();
-    let mut known = Suspects::new();
-    for (kind, id, name, labels, created, deletable) in all {
-        let Some(made) = time_of(created.as_deref()).filter(|made| is_old(*made, now)) else {
-            continue;
-        };
-        if is_owned(labels, machines) {
-            continue;
-        }
-        let standing = doubt::standing(doubts, made);
-        let deletable = deletable && standing != Standing::Doubted;
-        let since = *suspects.get(&(kind, id)).unwrap_or(&now);
-        known.insert((kind, id), since);
-        if now.duration_since(since) >= APART && deletable {
-            outcome.delete.push((kind, id));
-        }
-        outcome.leaks.push(Leak {
+    let all = servers.chain(addresses).chain(volumes);
+    let all: Vec<_> = all
+        .map(|(kind, id, name, labels, created, deletable)| Thing {
             kind,
             id,
-            name: name.clone(),
-            machine_uid: labels.get(MACHINE_UID).cloned(),
-            since,
-            made,
-            standing,
-        });
-    }
-    *suspects = known;
-    let many = outcome
-        .leaks
-        .iter()
-        .filter(|leak| leak.kind != Kind::Volume && leak.standing != Standing::Confirmed);
-    let many = many.count();
-    if many > MOST || (many > 1 && many * PART > total) {
-        outcome.held = true;
-        let confirmed = outcome.leaks.iter();
-        let confirmed = confirmed.filter(|leak| leak.standing == Standing::Confirmed);
-        let confirmed: BTreeSet<_> = confirmed.map(|leak| (leak.kind, leak.id)).collect();
-        outcome.delete.retain(|each| confirmed.contains(each));
-    }
-    outcome
-}
-
-/// Something of ours without a Machine's UID has lost a label, and is nobody's to delete by itself.
-fn is_owned(labels: &Labels, machines: &BTreeSet<String>) -> bool {
-    labels
-        .get(MACHINE_UID)
-        .is_none_or(|uid| machines.contains(uid))
-}
-
-fn time_of(created: Option<&str>) -> Option<Timestamp> {
-    created.and_then(|text| text.parse().ok())
-}
-
-fn is_old(made: Timestamp, now: Timestamp) -> bool {
-    now.duration_since(made) >= AGE
+            name,
+            machine_uid: labels.get(MACHINE_UID).map(String::as_str),
+            created: created.as_deref(),
+            deletable,
+        })
+        .collect();
+    providers::leaks::leaks(&all, machines, doubts, suspects, now)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::Labels;
+    use providers::Standing;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_700_000_000 + seconds).unwrap()

@@ -3,15 +3,12 @@
 //! | Module | What it holds |
 //! |---|---|
 //! | [`settings`] | what a project, a pool and a Machine ask for |
-//! | [`identity`] | names and labels of what is made |
 //! | [`schema`] | what is sent and what comes back |
 //! | [`plan`] | the next call of a creation and of a deletion; pure |
 //! | [`describe`] | what a server says of a machine; pure |
 //! | [`offerings`] | what there is to be had, and for how much; pure |
 //! | [`template`] | the node that a server becomes; pure |
 //! | [`leaks`] | what nobody has any more; pure |
-//! | [`looks`] | what was seen, and what was looked for and not found; pure |
-//! | [`budget`] | how often the API may be asked; pure |
 //! | [`refusal`] | what the API says when it does not do something; pure |
 //! | [`http_client`] | one request and its answer |
 //! | [`calls`] | the calls, and their pages |
@@ -30,16 +27,12 @@
     reason = "what a cloud says is moved once for each request over the network, which takes a million times longer"
 )]
 
-pub mod budget;
 pub mod calls;
 pub mod capabilities;
-pub mod clock;
 pub mod cloud;
 pub mod describe;
 pub mod http_client;
-pub mod identity;
 pub mod leaks;
-pub mod looks;
 pub mod offerings;
 pub mod plan;
 pub mod projects;
@@ -50,4 +43,3 @@ pub mod settings;
 pub mod subject;
 pub mod sweep;
 pub mod template;
-pub mod token;

@@ -6,7 +6,8 @@
 //! Invariant: nothing is made while something of the Machine may be there that was not seen; nothing is deleted but
 //! what bears both UIDs; planning again after a call gives the next one, or none, and never the same thing twice.
 
-use crate::identity::{Family, Owner, ours};
+use providers::identity::{Family, Owner, ours};
+
 use crate::schema::{CreatePrimaryIp, CreateServer, FirewallRef, PrimaryIp, Server, WantedNet};
 use crate::settings::{Project, Resolved, USER_DATA_LIMIT, Wanted};
 

@@ -12,15 +12,15 @@ use api::provider_config::HetznerProject;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{Api, Client, ResourceExt as _};
+use providers::clock::Clock;
+use providers::token::Token;
 use providers::{Error, FaultKind, Refused};
 use tokio::sync::OnceCell;
 
-use crate::clock::Clock;
 use crate::cloud::{Cloud, held};
 use crate::refusal::{Asked as Call, NO_CREDENTIALS};
 use crate::settings::Project;
 use crate::subject;
-use crate::token::Token;
 
 /// The field of a Secret that has the token.
 const FIELD: &str = "token";

@@ -13,16 +13,16 @@ use api::{Machine, NodePoolSpec, ProviderConfig, names};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt as _};
+use providers::clock::Clock;
+use providers::identity::of_namespace;
+use providers::leaks::Outcome;
 use providers::{
     Answer, Capabilities, Checked, Doubt, Error, FaultKind, Inventory, Offering, Presence, Proof,
     Provider, Refused, Scope,
 };
 
 use crate::capabilities::CAPABILITIES;
-use crate::clock::Clock;
 use crate::cloud::held;
-use crate::identity::of_namespace;
-use crate::leaks::Outcome;
 use crate::projects::{Find, Open, Projects};
 use crate::refusal::Asked as Call;
 use crate::settings::Wanted as WantedServer;

@@ -13,14 +13,6 @@ use crate::schema::Fault;
 
 /// Our name.
 pub const PROVIDER: &str = "hetzner";
-/// Code of ours: nobody answered.
-pub const NO_ANSWER: &str = "no_answer";
-/// Code of ours: the answer ended early, or is no JSON.
-pub const UNREADABLE: &str = "unreadable_answer";
-/// Code of ours: more was sent than is read.
-pub const TOO_LARGE: &str = "answer_too_large";
-/// Code of ours: we do not ask more often.
-pub const BUDGET: &str = "own_budget";
 /// Code of ours: pages do not end.
 pub const PAGES: &str = "too_many_pages";
 /// Code of ours: the token is of another project.

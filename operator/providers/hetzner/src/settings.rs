@@ -3,9 +3,7 @@
 //! Invariant: what a machine is made of is all in [`Wanted`], which is computed from what is stored and does not
 //! change; nothing is looked up while a machine is asked for.
 
-use jiff::Timestamp;
-
-use crate::identity::Owner;
+use providers::identity::Owner;
 
 /// Most bytes of user data, as the API's documentation says of `user_data` of `POST /servers`.
 pub const USER_DATA_LIMIT: usize = 32 * 1024;
@@ -54,33 +52,4 @@ pub struct Wanted {
     pub image: String,
     /// What cloud-init does at the first boot; nothing in it may be a secret that lasts.
     pub user_data: String,
-}
-
-/// How far a Machine's creation is, as its status says.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Asked {
-    /// Nothing was asked for.
-    Never,
-    /// It was asked for, and nobody has seen it.
-    Pending {
-        /// When the Machine was deleted; none: it is wanted. It was asked for until then.
-        deleted: Option<Timestamp>,
-    },
-    /// It was seen.
-    Seen,
-}
-
-/// One Machine to be looked at.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Subject {
-    /// Whose machine it is.
-    pub owner: Owner,
-    /// How far its creation is.
-    pub asked: Asked,
-    /// ID of the server that it was known to have: where somebody took its labels off, it is still the Machine's.
-    pub instance: Option<u64>,
-    /// The Machine goes: nothing of it may be left.
-    pub is_going: bool,
-    /// Its node is Ready; none: not known.
-    pub node_ready: Option<bool>,
 }

@@ -11,13 +11,14 @@ use api::node_pool::Hetzner;
 use api::provider_config::HetznerProject;
 use api::{ConditionType, Machine, ProviderConfig, names};
 use kube::ResourceExt as _;
+use providers::identity::Owner;
+use providers::subject::{Asked, Subject};
 use providers::{FaultKind, Refused};
 
-use crate::identity::Owner;
 use crate::refusal::{
     Asked as Call, CONFIG_GOES, NO_CREDENTIALS, NO_IMAGE, NOT_CHECKED, NOT_KEPT, OTHER_PROJECT,
 };
-use crate::settings::{Asked, Project, Subject};
+use crate::settings::Project;
 
 /// What the ID of a server begins with as that of a node.
 const SCHEME: &str = "hcloud://";

@@ -4,11 +4,12 @@
 
 use std::collections::BTreeSet;
 
+use providers::identity::{Owner, of_installation};
+use providers::leaks::{Kind, Outcome};
 use providers::{Doubt, Refused};
 
 use crate::cloud::{Cloud, held};
-use crate::identity::{Owner, of_installation};
-use crate::leaks::{self, Found, Kind, Outcome};
+use crate::leaks::{self, Found};
 use crate::schema::PrimaryIp;
 
 impl Cloud {
@@ -67,7 +68,7 @@ impl Cloud {
                         self.calls.delete_primary_ip(*id).await?;
                     }
                 }
-                Kind::Volume => {}
+                Kind::Disk | Kind::Volume => {}
             }
         }
         Ok(outcome)

@@ -23,7 +23,7 @@ use operator::etcd_replacement::patience::Patience;
 use operator::manager::Manager;
 use operator::tenant_session::session::Dial;
 use operator::turns::Pace;
-use provider_hetzner::clock::Clock;
+use providers::clock::Clock;
 use tenant_cp::Settings;
 use testkit::FaultPlan;
 use tokio::task::JoinHandle;

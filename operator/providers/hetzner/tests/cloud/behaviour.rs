@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use fake_clouds::hetzner::behaviour::Behaviour;
-use provider_hetzner::settings::Asked;
+use providers::subject::Asked;
 use providers::{FaultKind, Presence, Proof, State};
 
 use crate::life::{Machine, ROUND, Stage, TOKEN, check, until_gone, until_running};

@@ -136,7 +136,7 @@ async fn two_that_ask_at_once_get_one_server() {
         let _ = tokio::join!(one.create(&wanted), other.create(&wanted));
     }
     assert_eq!(stage.fake.journal().made("server"), 1);
-    machine.asked = provider_hetzner::settings::Asked::Pending { deleted: None };
+    machine.asked = providers::subject::Asked::Pending { deleted: None };
     until_running(&stage, &mut machine, false).await.unwrap();
     until_gone(&stage, &mut machine, false).await.unwrap();
     check(&stage.fake.journal(), "two operators");

@@ -12,12 +12,13 @@ use fake_clouds::faults::Script;
 use fake_clouds::hetzner::FakeHetzner;
 use fake_clouds::journal::Journal;
 use jiff::{SignedDuration, Timestamp};
-use provider_hetzner::clock::Clock;
 use provider_hetzner::cloud::Cloud;
-use provider_hetzner::identity::{MACHINE_UID, Owner};
-use provider_hetzner::settings::{Asked, Project, Subject, Wanted};
-use provider_hetzner::token::Token;
+use provider_hetzner::settings::{Project, Wanted};
 use providers::absence::SETTLE;
+use providers::clock::Clock;
+use providers::identity::{MACHINE_UID, Owner};
+use providers::subject::{Asked, Subject};
+use providers::token::Token;
 use providers::{Description, Presence, Proof, State};
 
 pub(crate) const TOKEN: &str = "token-of-the-project";

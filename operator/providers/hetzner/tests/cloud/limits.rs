@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use fake_clouds::faults::{Fault, Script};
-use provider_hetzner::budget::LIMIT;
-use provider_hetzner::settings::Asked;
+use provider_hetzner::http_client::LIMIT;
 use providers::FaultKind;
+use providers::subject::Asked;
 
 use crate::life::{Machine, Stage, check, fill, until_gone, until_running};
 

@@ -3,7 +3,7 @@
 //! Invariant: a list that misses something says so, and proves nothing.
 
 use fake_clouds::faults::{Fault, Script};
-use provider_hetzner::identity::{Labels, of_installation, of_namespace};
+use providers::identity::{Labels, of_installation, of_namespace};
 use providers::{FaultKind, Presence};
 
 use crate::life::{Machine, ROUND, Stage, TOKEN, fill};
@@ -71,7 +71,7 @@ async fn machine_that_a_broken_list_misses_is_not_gone() {
     let stage = Stage::new().await;
     fill(&stage, 120);
     let mut machine = Machine::new("u110");
-    machine.asked = provider_hetzner::settings::Asked::Seen;
+    machine.asked = providers::subject::Asked::Seen;
     let broken = Fault::refused(503, "unavailable");
     stage.script(Script::default().each("GET", "/servers", "page=2", broken));
     let cloud = stage.cloud();

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fake_clouds::faults::{Fault, Script};
-use provider_hetzner::identity::MACHINE_UID;
+use providers::identity::MACHINE_UID;
 
 use crate::life::{Machine, Stage, TOKEN, check, until_gone, until_running};
 

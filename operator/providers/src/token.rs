@@ -7,7 +7,7 @@ use std::fmt;
 
 use http::HeaderValue;
 
-/// A token of the API. Hetzner's have 64 letters and digits; nothing is asked of one but that it can be sent.
+/// A token of an API. Nothing is asked of one but that it can be sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
@@ -21,14 +21,16 @@ impl Token {
     }
 
     /// As it is sent.
-    pub(crate) fn header(&self) -> Option<HeaderValue> {
+    #[must_use]
+    pub fn header(&self) -> Option<HeaderValue> {
         let mut value = HeaderValue::from_str(&format!("Bearer {}", self.0)).ok()?;
         value.set_sensitive(true);
         Some(value)
     }
 
     /// Takes it out of a text of somebody else's.
-    pub(crate) fn redact(&self, text: &str) -> String {
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
         text.replace(&self.0, "[token]")
     }
 }

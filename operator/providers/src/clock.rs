@@ -1,6 +1,6 @@
-//! The time, as whoever asks the API is told it.
+//! The time, as whoever asks a cloud's API is told it.
 //!
-//! Invariant: nothing else of this crate reads a clock or waits, so tests play hours in no time.
+//! Invariant: nothing else of a provider by HTTP reads a clock or waits, so tests play hours in no time.
 
 use std::future::Future;
 use std::pin::Pin;

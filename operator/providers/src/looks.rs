@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use providers::absence::{Evidence, Miss, Proof, prove};
 
-use crate::settings::{Asked, Subject};
+use crate::absence::{Evidence, Miss, Proof, SETTLE, prove};
+use crate::subject::{Asked, Subject};
 
 /// Misses of one machine: the first, which is the oldest that counts, and the last ones.
 const MOST_MISSES: usize = 4;
@@ -55,7 +55,7 @@ impl Looks {
         };
         // Misses of before it would have been seen count for nothing, so what is left of them must not be all.
         if let Some(created) = created {
-            let settled = created.saturating_add(providers::absence::SETTLE);
+            let settled = created.saturating_add(SETTLE);
             let settled = settled.unwrap_or(Timestamp::MAX);
             known
                 .misses

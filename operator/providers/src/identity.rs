@@ -1,8 +1,8 @@
 //! Names and labels of what is made for a Machine.
 //!
 //! Invariant: whose a thing is, its labels say: the installation's and the Machine's UID both. A name is only there so
-//! that there cannot be two. Labels of Hetzner have at most 63 characters and none but letters, digits, `-`, `_` and
-//! `.` within (API documentation, "Labels"); what is no such value is left out, never cut, so that nothing is taken for
+//! that there cannot be two. Labels of clouds have at most 63 characters, and none but letters, digits, `-`, `_` and
+//! `.` within (Hetzner's API documentation, "Labels"; a cloud that allows less spells them by itself); what is no such value is left out, never cut, so that nothing is taken for
 //! something else.
 
 use std::collections::BTreeMap;
@@ -133,7 +133,7 @@ impl Owner {
     }
 }
 
-/// Whether Hetzner takes it as the value of a label. An empty one is, and says nothing of whose a thing is.
+/// Whether a cloud takes it as the value of a label. An empty one is, and says nothing of whose a thing is.
 fn is_value(text: &str) -> bool {
     let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     text.len() <= MOST

@@ -1,7 +1,7 @@
-//! How often the API may be asked: half of what a project has, because the project's owner asks it too.
+//! How often an API may be asked: half of what a project has, because the project's owner asks it too.
 //!
-//! The API lets a project ask 3,600 times an hour, refilled by one a second, and says in each answer how much is left
-//! (documentation, "Rate Limiting"). A 429 counts for the project, so it pauses everything, not one Machine.
+//! An API lets a project ask so often in an hour, refilled all the time, and may say in each answer how much is left
+//! (Hetzner's documentation, "Rate Limiting"). A 429 counts for the project, so it pauses everything, not one Machine.
 //!
 //! Invariant: what changes something is let through longer than what only looks, so that looking never keeps a machine
 //! from being deleted; a clock that is wrong changes nothing, since times of the API are compared with its own.
@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Requests in an hour, where nobody said otherwise.
-pub const LIMIT: u32 = 3600;
 /// Most requests in one go: a sixth of those of an hour. With those that come back in an hour, a third, that is half.
 const BURST_PART: i64 = 6;
 /// Those that come back in an hour: a third of the project's.
@@ -67,12 +65,12 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A full one.
+    /// A full one. `limit`: requests in an hour, until an answer says otherwise.
     #[must_use]
-    pub fn new(now: Timestamp) -> Self {
+    pub fn new(now: Timestamp, limit: u32) -> Self {
         Self {
-            limit: LIMIT,
-            left: i64::from(LIMIT) * UNIT / BURST_PART,
+            limit,
+            left: i64::from(limit) * UNIT / BURST_PART,
             at: now,
             paused_until: None,
             pauses: 0,
@@ -172,13 +170,15 @@ mod tests {
 
     use super::*;
 
+    const LIMIT: u32 = 3600;
+
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_700_000_000 + seconds).unwrap()
     }
 
     #[test]
     fn looking_leaves_a_reserve_for_changes() {
-        let mut budget = Budget::new(at(0));
+        let mut budget = Budget::new(at(0), LIMIT);
         let looks = (0..1000).filter(|_| budget.take(at(0), Use::Look).is_ok());
         assert_eq!(looks.count(), 450);
         let changes = (0..1000).filter(|_| budget.take(at(0), Use::Change).is_ok());
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn it_is_said_how_long_to_wait() {
-        let mut budget = Budget::new(at(0));
+        let mut budget = Budget::new(at(0), LIMIT);
         while budget.take(at(0), Use::Change).is_ok() {}
         let wait = budget.take(at(0), Use::Change).unwrap_err();
         let then = at(i64::try_from(wait.as_secs()).unwrap());
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_429_pauses_everything_and_longer_each_time() {
-        let mut budget = Budget::new(at(0));
+        let mut budget = Budget::new(at(0), LIMIT);
         assert_eq!(
             budget.learn(at(0), Told::default(), true),
             Some(Duration::from_secs(5))
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_the_api_says_is_obeyed_within_reason_and_by_its_own_clock() {
-        let pause = |told: Told| Budget::new(at(0)).learn(at(0), told, true).unwrap();
+        let pause = |told: Told| Budget::new(at(0), LIMIT).learn(at(0), told, true).unwrap();
         let told = Told {
             retry_after: Some(7),
             ..Told::default()
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn while_little_is_left_of_the_projects_nothing_looks() {
-        let mut budget = Budget::new(at(0));
+        let mut budget = Budget::new(at(0), LIMIT);
         let told = Told {
             limit: Some(3600),
             remaining: Some(100),
@@ -261,7 +261,7 @@ mod tests {
         fn never_more_than_half_of_the_limit_in_an_hour(
             steps in proptest::collection::vec((-20..60_i64, any::<bool>()), 1..400),
         ) {
-            let mut budget = Budget::new(at(0));
+            let mut budget = Budget::new(at(0), LIMIT);
             let (mut now, mut sent, mut passed) = (0_i64, 0_i64, 0_i64);
             for (step, change) in steps {
                 now += step;

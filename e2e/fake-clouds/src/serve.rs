@@ -15,24 +15,67 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::net::TcpListener;
 
-use super::answer::Answer;
-use super::contents::Contents;
-use super::late::Late;
-use super::limit::Headers;
-use super::routes::Asked;
-use super::settle::later;
+use crate::answer::Answer;
 use crate::clock::VirtualClock;
-use crate::faults::Fault;
-use crate::journal::Entry;
+use crate::faults::{Fault, Script};
+use crate::journal::{Entry, Journal};
+use crate::late::Late;
 
 type Body = BoxBody<Bytes, std::io::Error>;
-type Shared = Arc<Mutex<Contents>>;
+
+/// A request.
+pub(crate) struct Asked<'a> {
+    pub(crate) method: &'a str,
+    /// After what stands before each path.
+    pub(crate) path: &'a str,
+    pub(crate) query: &'a str,
+    pub(crate) token: &'a str,
+    pub(crate) body: &'a [u8],
+    /// Lists name a next page for ever.
+    pub(crate) endless: bool,
+}
+
+/// What differs from vendor to vendor.
+pub(crate) trait Vendor: Send + 'static {
+    /// What stands before each path.
+    const PREFIX: &'static str;
+
+    /// What goes wrong.
+    fn script(&self) -> &Script;
+
+    /// What happened.
+    fn journal(&mut self) -> &mut Journal;
+
+    /// What is done later.
+    fn late(&mut self) -> &mut Vec<Late>;
+
+    /// Counts a request: whether it is one too many, and the headers that say how many are left.
+    fn count(&mut self, token: &str, now: Timestamp) -> (bool, Vec<(&'static str, String)>);
+
+    /// Carries a request out.
+    fn answer(&mut self, asked: &Asked<'_>, now: Timestamp) -> Answer;
+
+    /// An error of the script, in the vendor's form.
+    fn played(status: u16, code: &str) -> Answer;
+
+    /// That it was one too many.
+    fn throttled() -> Answer;
+}
+
+/// Then, so much later.
+pub(crate) fn later(now: Timestamp, time: std::time::Duration) -> Timestamp {
+    let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+    now.saturating_add(time).unwrap_or(Timestamp::MAX)
+}
 
 /// Listens; gives where.
-pub(super) async fn serve(contents: Shared, clock: VirtualClock) -> Result<SocketAddr> {
+pub(crate) async fn serve<V: Vendor>(
+    contents: Arc<Mutex<V>>,
+    clock: VirtualClock,
+) -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
     let listener = listener.context("could not listen")?;
     let address = listener.local_addr().context("no address")?;
@@ -53,33 +96,31 @@ pub(super) async fn serve(contents: Shared, clock: VirtualClock) -> Result<Socke
     Ok(address)
 }
 
-impl Contents {
-    /// Carries out what was to be by now.
-    pub(super) fn catch_up(&mut self, now: Timestamp) {
-        while let Some(due) = self.late.iter().position(|late| late.at <= now) {
-            let late = self.late.remove(due);
-            let asked = Asked {
-                method: &late.method,
-                path: &late.path,
-                query: &late.query,
-                token: &late.token,
-                body: &late.body,
-                endless: false,
-            };
-            self.answer(&asked, late.at);
-        }
+/// Carries out what was to be by now.
+pub(crate) fn catch_up<V: Vendor>(vendor: &mut V, now: Timestamp) {
+    while let Some(due) = vendor.late().iter().position(|late| late.at <= now) {
+        let late = vendor.late().remove(due);
+        let asked = Asked {
+            method: &late.method,
+            path: &late.path,
+            query: &late.query,
+            token: &late.token,
+            body: &late.body,
+            endless: false,
+        };
+        vendor.answer(&asked, late.at);
     }
 }
 
 /// What was decided of one request while the contents was held.
 struct Decided {
     fault: Option<Fault>,
-    answer: Option<(Answer, Option<Headers>)>,
+    answer: Option<(Answer, Vec<(&'static str, String)>)>,
     now: Timestamp,
 }
 
-async fn handle(
-    contents: &Shared,
+async fn handle<V: Vendor>(
+    contents: &Mutex<V>,
     clock: &VirtualClock,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, std::io::Error> {
@@ -102,12 +143,8 @@ async fn handle(
     };
     let mut response = Response::builder().status(answer.status);
     response = response.header("date", date(decided.now));
-    response = response.header("x-correlation-id", "fake-1");
-    if let Some(headers) = headers {
-        response = response
-            .header("ratelimit-limit", headers.limit)
-            .header("ratelimit-remaining", headers.remaining)
-            .header("ratelimit-reset", headers.reset);
+    for (name, value) in headers {
+        response = response.header(name, value);
     }
     if let Some(Fault::Refused {
         retry_after: Some(seconds),
@@ -129,28 +166,29 @@ async fn handle(
 }
 
 /// Counts, carries out, and writes down.
-fn decide(
-    contents: &Shared,
+fn decide<V: Vendor>(
+    contents: &Mutex<V>,
     clock: &VirtualClock,
     parts: &http::request::Parts,
     body: &[u8],
 ) -> Decided {
     let mut contents = contents.lock().unwrap_or_else(PoisonError::into_inner);
     let now = clock.now();
-    contents.catch_up(now);
+    catch_up(&mut *contents, now);
     let method = parts.method.as_str();
-    let path = parts.uri.path().trim_start_matches("/v1").to_owned();
+    let path = parts.uri.path();
+    let path = path.strip_prefix(V::PREFIX).unwrap_or(path).to_owned();
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let token = parts.headers.get("authorization");
     let token = token
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let token = token.strip_prefix("Bearer ").unwrap_or_default();
-    let number = contents.journal.entries.len();
-    let fault = contents.script.of(number, method, &path, &query);
+    let number = contents.journal().entries.len();
+    let fault = contents.script().of(number, method, &path, &query);
     let (taken, headers) = contents.count(token, now);
     let mut done = false;
-    let mut carry_out = |contents: &mut Contents| {
+    let mut carry_out = |contents: &mut V| {
         done = true;
         let endless = fault == Some(Fault::EndlessPages);
         contents.answer(
@@ -168,7 +206,7 @@ fn decide(
     let answer = match &fault {
         Some(Fault::LostRequest | Fault::StuckBefore(_)) => None,
         Some(Fault::Late(time)) => {
-            contents.late.push(Late {
+            contents.late().push(Late {
                 at: later(now, *time),
                 method: method.to_owned(),
                 path: path.clone(),
@@ -178,11 +216,11 @@ fn decide(
             });
             None
         }
-        Some(Fault::Refused { status, code, .. }) => Some(played(*status, code)),
-        _ if !taken => Some(played(429, "rate_limit_exceeded")),
+        Some(Fault::Refused { status, code, .. }) => Some(played::<V>(*status, code)),
+        _ if !taken => Some(V::throttled()),
         Some(Fault::DoneBut { status, code }) => {
             carry_out(&mut contents);
-            Some(played(*status, code))
+            Some(played::<V>(*status, code))
         }
         Some(Fault::LostAnswer | Fault::StuckAfter(_)) => {
             carry_out(&mut contents);
@@ -190,7 +228,7 @@ fn decide(
         }
         _ => Some(carry_out(&mut contents)),
     };
-    contents.journal.entries.push(Entry {
+    contents.journal().entries.push(Entry {
         at: now,
         method: method.to_owned(),
         path,
@@ -206,10 +244,10 @@ fn decide(
 }
 
 /// An answer of the script.
-fn played(status: u16, code: &str) -> Answer {
+fn played<V: Vendor>(status: u16, code: &str) -> Answer {
     match code {
         "" => Answer::ok(status, serde_json::Value::String("upstream".to_owned())),
-        code => Answer::error(status, code, "played"),
+        code => V::played(status, code),
     }
 }
 

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 
 /// A request that is carried out later.
 #[derive(Clone, Debug)]
-pub(super) struct Late {
-    pub(super) at: Timestamp,
-    pub(super) method: String,
-    pub(super) path: String,
-    pub(super) query: String,
-    pub(super) token: String,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Late {
+    pub(crate) at: Timestamp,
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) token: String,
+    pub(crate) body: Vec<u8>,
 }

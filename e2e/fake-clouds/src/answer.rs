@@ -1,0 +1,29 @@
+//! What an answer is: a status and a body.
+//!
+//! Invariant: what an error looks like is its vendor's, and said there.
+
+use serde_json::Value;
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// None: no body (204).
+    pub(crate) body: Option<Value>,
+}
+
+impl Answer {
+    pub(crate) fn ok(status: u16, body: Value) -> Self {
+        Self {
+            status,
+            body: Some(body),
+        }
+    }
+
+    pub(crate) fn empty() -> Self {
+        Self {
+            status: 204,
+            body: None,
+        }
+    }
+}
