@@ -16,8 +16,7 @@ use tenant_cp::{Settings, network};
 use super::rotation_front_proxy;
 use crate::controllers::tenant_cluster::observe;
 use crate::controllers::tenant_cluster::observed::{
-    Etcd, EtcdListing, EtcdSpace, EtcdSteps, Failure, Observed, Seen, Tenant, Way, component_pods,
-    pods,
+    Etcd, EtcdSpace, EtcdSteps, Failure, Observed, Seen, Tenant, Way, component_pods, pods,
 };
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 use crate::etcd_disks::speed::Disks;
