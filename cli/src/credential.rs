@@ -263,7 +263,7 @@ mod tests {
                 "team-a/demo",
                 ("https://a:6443", "CA"),
                 user,
-                &json!({"name": "x"}),
+                &json!({"name": "x", "extension": {}}),
             )
             .unwrap()
         };
