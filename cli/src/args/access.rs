@@ -11,7 +11,7 @@ use super::waiting::time;
 
 /// Which rights, for whom and for how long.
 #[derive(Clone, Debug, ClapArgs)]
-pub(crate) struct Rights {
+pub(crate) struct GrantWanted {
     /// Which rights: admin, view, or others that the platform has
     #[arg(long, default_value = "admin")]
     pub(crate) profile: String,
@@ -36,7 +36,7 @@ pub(crate) struct Kubeconfig {
     #[arg(required = true)]
     pub(crate) name: Option<String>,
     #[command(flatten)]
-    pub(crate) rights: Rights,
+    pub(crate) rights: GrantWanted,
     /// Put a certificate with its key into it, for tools that run no programs for one; it ends with --ttl
     #[arg(long)]
     pub(crate) embed: bool,
@@ -113,5 +113,5 @@ pub(crate) struct Get {
     #[arg(long)]
     pub(crate) uid: String,
     #[command(flatten)]
-    pub(crate) rights: Rights,
+    pub(crate) rights: GrantWanted,
 }

@@ -31,7 +31,7 @@ use tokio::time::timeout;
 use super::describe::find;
 use super::kubeconfig::{administrators, own};
 use crate::args::Global;
-use crate::args::access::Rights;
+use crate::args::access::GrantWanted;
 use crate::args::connect::Connect;
 use crate::connect::{Connection, connect, upgradable};
 use crate::exit::{Exit, Failure};
@@ -81,7 +81,7 @@ async fn of(
         return administrators(connection, name).await;
     };
     let cluster = find(&connection.client, &connection.namespace, name).await?;
-    let rights = Rights {
+    let rights = GrantWanted {
         profile: profile.clone(),
         user: None,
         group: None,

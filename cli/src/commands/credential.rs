@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout_at};
 use super::change::MANAGER;
 use super::describe::find;
 use crate::args::Global;
-use crate::args::access::{Get, Rights};
+use crate::args::access::{Get, GrantWanted};
 use crate::connect::{Connection, connect};
 use crate::credential::{Answer, Kept, Place, answer};
 use crate::credential_cache::Cache;
@@ -73,7 +73,7 @@ pub(super) struct Wanted<'a> {
     /// Its UID.
     pub(super) uid: &'a str,
     /// Which rights.
-    pub(super) rights: &'a Rights,
+    pub(super) rights: &'a GrantWanted,
 }
 
 /// A certificate that is good for a while: one that is kept, or a new one.
@@ -291,7 +291,7 @@ mod tests {
             "metadata": { "name": "demo", "uid": "u2" }, "spec": { "version": "1.35.4" },
         });
         let cluster: TenantCluster = serde_json::from_value(cluster).unwrap();
-        let rights = Rights {
+        let rights = GrantWanted {
             profile: "view".to_owned(),
             user: None,
             group: None,

@@ -17,7 +17,7 @@ use kube::api::Api;
 use super::credential::{Wanted, obtain};
 use super::describe::{find, readiness};
 use crate::args::Global;
-use crate::args::access::{Kubeconfig, Rights};
+use crate::args::access::{GrantWanted, Kubeconfig};
 use crate::connect::{Connection, connect};
 use crate::credential;
 use crate::exit::{Exit, Failure};
@@ -101,7 +101,7 @@ fn told(args: &Kubeconfig) -> &'static str {
 pub(super) async fn own(
     global: &Global,
     connection: &Connection,
-    (cluster, rights, embed): (&TenantCluster, &Rights, bool),
+    (cluster, rights, embed): (&TenantCluster, &GrantWanted, bool),
     lead: &Lead,
 ) -> Result<String, Failure> {
     let endpoint = cluster.status.as_ref().and_then(|s| s.endpoint.as_ref());
@@ -137,7 +137,7 @@ pub(super) async fn own(
 fn arguments(
     global: &Global,
     connection: &Connection,
-    rights: &Rights,
+    rights: &GrantWanted,
     lead: &Lead,
 ) -> Vec<String> {
     let mut args = ["credential", "get"].map(str::to_owned).to_vec();

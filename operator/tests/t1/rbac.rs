@@ -53,7 +53,12 @@ const UNSEEN: [(Where, &str, &str, &str); 31] = [
         "covey.dev/accessgrants",
         "there is none here: see `access`, which does it as this user",
     ),
-    (Where::Cluster, "patch", "covey.dev/accessgrants", "as above"),
+    (
+        Where::Cluster,
+        "patch",
+        "covey.dev/accessgrants",
+        "as above",
+    ),
     (
         Where::Cluster,
         "patch",

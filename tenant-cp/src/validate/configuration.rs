@@ -10,7 +10,8 @@ use api::access_grant::{ADMIN, LEAST_SECONDS, MOST_SECONDS, VIEW};
 
 use crate::network::metadata::is_no_hosts;
 use crate::problem::Problem;
-use crate::settings::{AccessSettings, Settings};
+use crate::settings::Settings;
+use crate::settings::access::AccessSettings;
 use crate::text;
 use crate::validate::{attached, encryption, features, load_balancers, quantity, scheduling};
 

@@ -12,7 +12,8 @@ use k8s_openapi::api::core::v1::{
 
 use crate::desired::pod;
 use crate::kms::{Kms, SOCKET, SOCKETS};
-use crate::settings::{KmsPlugin, Settings};
+use crate::settings::Settings;
+use crate::settings::encryption::KmsPlugin;
 
 /// Where a plugin finds its token.
 const TOKEN_DIR: &str = "/var/run/secrets/kms";

@@ -48,7 +48,8 @@ use k8s_openapi::{
 use crate::meta::{meta, selector};
 use crate::names;
 use crate::network::metadata::{METADATA_V4, METADATA_V6};
-use crate::settings::{KmsPlugin, Settings};
+use crate::settings::Settings;
+use crate::settings::encryption::KmsPlugin;
 use crate::validate::validated::Validated;
 
 pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object> {
