@@ -127,7 +127,7 @@ impl Cloud {
                 true => self.calls.image(image).await?,
                 false => None,
             };
-            if !found.is_some_and(|found| found.status == "READY") {
+            if found.is_none_or(|found| found.status != "READY") {
                 return Err(Refused {
                     mend: Some(
                         "name one that is ready, as projects/PROJECT/global/images/NAME: change the image of the node \
