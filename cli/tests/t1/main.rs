@@ -115,9 +115,8 @@ async fn say(client: &Client, namespace: &str, conditions: Vec<Value>) -> Result
 async fn broken(api: &ManagementApi, namespace: &str) -> Result<()> {
     let (client, create) = (api.admin()?, PostParams::default());
     let clusters: Api<TenantCluster> = Api::namespaced(client.clone(), namespace);
-    let made = clusters
-        .create(&create, &fixtures::minimal(namespace, "demo"))
-        .await?;
+    let minimal = Box::new(fixtures::minimal(namespace, "demo"));
+    let made = Box::pin(clusters.create(&create, &minimal)).await?;
     let uid = made.metadata.uid.unwrap();
     let space = api::names::tenant_namespace(namespace, &uid);
     let conditions = [

@@ -53,7 +53,7 @@ impl Operator {
         let store = tokio::spawn(manager.run_stores());
         let lead = manager.lead(16, shutdown.clone());
         let lead = tokio::spawn(async move {
-            if let Err(error) = lead.await {
+            if let Err(error) = Box::pin(lead).await {
                 eprintln!("the operator ended: {error:#}");
             }
         });
