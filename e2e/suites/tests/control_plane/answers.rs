@@ -8,17 +8,26 @@ use suites::scenario::{self, PATIENCE, Scenario, versions::lab_has};
 
 #[tokio::test]
 async fn a_tenant_on_1_34_answers_kubectl_and_reports_its_version() {
-    scenario::run("answers-134", async |s| answers(s, "1.34.4").await).await;
+    scenario::run("answers-134", async |s| {
+        Box::pin(answers(s, "1.34.4")).await
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_tenant_on_1_35_answers_kubectl_and_reports_its_version() {
-    scenario::run("answers-135", async |s| answers(s, "1.35.4").await).await;
+    scenario::run("answers-135", async |s| {
+        Box::pin(answers(s, "1.35.4")).await
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_tenant_on_1_36_answers_kubectl_and_reports_its_version() {
-    scenario::run("answers-136", async |s| answers(s, "1.36.3").await).await;
+    scenario::run("answers-136", async |s| {
+        Box::pin(answers(s, "1.36.3")).await
+    })
+    .await;
 }
 
 async fn answers(s: &Scenario, version: &str) -> Result<()> {
