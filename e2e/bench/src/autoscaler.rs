@@ -27,7 +27,7 @@ pub use report::{Phases, Report};
 
 use super::{
     Machine,
-    place::{self, interrupted, sweep},
+    place::{self, sweep, unless_interrupted},
     report::Spread,
     round,
 };
@@ -69,10 +69,7 @@ pub async fn run(options: &Options, say: &(dyn Fn(String) + Sync)) -> Result<Rep
     management.virtual_machines().await?;
     sweep(&management, say).await?;
     let namespace = place::create(&management).await?;
-    let result = tokio::select! {
-        result = Box::pin(measure(&management, options, &namespace, say)) => result,
-        signal = interrupted() => signal.and_then(|name| anyhow::bail!("ended by {name}")),
-    };
+    let result = unless_interrupted(measure(&management, options, &namespace, say)).await;
     let swept = sweep(&management, say).await;
     let report = result?;
     swept?;

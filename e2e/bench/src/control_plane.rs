@@ -17,7 +17,7 @@ use kube::{Api, api::ListParams};
 
 use super::{
     Machine, Report, machine, observe,
-    place::{self, interrupted, sweep},
+    place::{self, sweep, unless_interrupted},
     processes::{self, IdleTenant},
     report::{Burst, OperatorCost, Spread},
     round,
@@ -64,10 +64,7 @@ pub async fn run(options: &Options, say: &(dyn Fn(String) + Sync)) -> Result<Rep
         say,
         report: empty(options),
     };
-    let result = tokio::select! {
-        result = Box::pin(bench.measure()) => result,
-        signal = interrupted() => signal.and_then(|name| anyhow::bail!("ended by {name}")),
-    };
+    let result = unless_interrupted(bench.measure()).await;
     let swept = sweep(&bench.management, say).await;
     result?;
     swept?;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use api::{NodePool, TenantCluster};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -66,8 +66,16 @@ pub(super) async fn sweep(management: &Management, say: &(dyn Fn(String) + Sync)
     Ok(())
 }
 
+/// Works until it is done or somebody wants the bench to end, which is an error.
+pub(super) async fn unless_interrupted<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::select! {
+        done = Box::pin(work) => done,
+        signal = interrupted() => bail!("ended by {}", signal?),
+    }
+}
+
 /// Ends when somebody wants the bench to end, and says by what.
-pub(super) async fn interrupted() -> Result<&'static str> {
+async fn interrupted() -> Result<&'static str> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {

@@ -33,7 +33,7 @@ use self::options::{BESIDE, ready};
 pub use self::report::{Most, Report};
 use super::clients::{Both, Flow};
 use super::machine::Machine;
-use super::place::interrupted;
+use super::place::unless_interrupted;
 use super::report::Spread;
 use super::{percentile, processes, round};
 
@@ -69,10 +69,7 @@ pub async fn run(options: &Options, say: &(dyn Fn(String) + Sync)) -> Result<Rep
     };
     let measured = &mut report;
     scenario::command("bench-restore", async |s| {
-        tokio::select! {
-            done = Box::pin(measure(s, options, measured, say)) => done,
-            signal = interrupted() => bail!("ended by {}", signal?),
-        }
+        unless_interrupted(measure(s, options, measured, say)).await
     })
     .await?;
     Ok(report)

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use api::TenantCluster;
 use api::tenant_cluster::{RotationPhase, RotationStatus};
 use k8s_openapi::api::core::v1::Secret;
@@ -17,7 +17,7 @@ use suites::scenario::{self, PATIENCE, Scenario};
 
 use super::changes::Report;
 use super::clients::Both;
-use super::place::interrupted;
+use super::place::unless_interrupted;
 
 /// What is turned, in this order, and what is said of it beside its generation.
 const TURNED: [&str; 6] = [
@@ -55,10 +55,7 @@ pub async fn run(options: &Options, say: &(dyn Fn(String) + Sync)) -> Result<Rep
     ));
     let measured = &mut report;
     scenario::command("bench-rotation", async |s| {
-        tokio::select! {
-            done = Box::pin(measure(s, options, measured, say)) => done,
-            signal = interrupted() => bail!("ended by {}", signal?),
-        }
+        unless_interrupted(measure(s, options, measured, say)).await
     })
     .await?;
     Ok(report)

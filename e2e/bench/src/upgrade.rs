@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use api::TenantCluster;
 use api::tenant_cluster::UpgradePhase;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use suites::scenario::{self, Scenario};
 
 use super::changes::Report;
 use super::clients::Both;
-use super::place::interrupted;
+use super::place::unless_interrupted;
 use super::report::Spread;
 
 /// A patch of the version after, of which nobody has an image.
@@ -50,10 +50,7 @@ pub async fn run(options: &Options, say: &(dyn Fn(String) + Sync)) -> Result<Rep
     let mut report = Report::new(format!("{} to {}", options.from, options.to));
     let measured = &mut report;
     scenario::command("bench-upgrade", async |s| {
-        tokio::select! {
-            done = Box::pin(measure(s, options, measured, say)) => done,
-            signal = interrupted() => bail!("ended by {}", signal?),
-        }
+        unless_interrupted(measure(s, options, measured, say)).await
     })
     .await?;
     Ok(report)
@@ -73,9 +70,7 @@ async fn measure(
                 spec.control_plane.replicas = replicas;
             })
             .await?;
-        tenant.usable(options.patience).await?;
-        tenant.settled(options.patience).await?;
-        tokio::time::sleep(CALM).await;
+        calm(&tenant, options).await?;
         let change = json!({ "version": options.to, "upgrade": { "soak": options.soak } });
         upgrade(&tenant, &name, &change, options, report).await?;
         say(format!("{name}: {}", report.told(&name)));
@@ -85,6 +80,14 @@ async fn measure(
     if options.returns > 0 {
         returns(s, options, report, say).await?;
     }
+    Ok(())
+}
+
+/// Waits until an upgrade would begin at once.
+async fn calm(tenant: &Tenant, options: &Options) -> Result<()> {
+    tenant.usable(options.patience).await?;
+    tenant.settled(options.patience).await?;
+    tokio::time::sleep(CALM).await;
     Ok(())
 }
 
@@ -122,9 +125,7 @@ async fn returns(
             spec.control_plane.replicas = 2;
         })
         .await?;
-    tenant.usable(options.patience).await?;
-    tenant.settled(options.patience).await?;
-    tokio::time::sleep(CALM).await;
+    calm(&tenant, options).await?;
     let minor = options.to.rsplit_once('.');
     let nowhere = minor.map_or_else(
         || options.to.clone(),

@@ -26,7 +26,7 @@ pub use report::{Phases, Report, Sizes};
 
 use super::{
     Machine,
-    place::{self, interrupted, sweep},
+    place::{self, sweep, unless_interrupted},
     report::Spread,
     round,
 };
@@ -72,10 +72,7 @@ pub async fn run(options: &Options, say: &(dyn Fn(String) + Sync)) -> Result<Rep
         say,
         report: empty(options),
     };
-    let result = tokio::select! {
-        result = Box::pin(bench.measure()) => result,
-        signal = interrupted() => signal.and_then(|name| anyhow::bail!("ended by {name}")),
-    };
+    let result = unless_interrupted(bench.measure()).await;
     let swept = sweep(&bench.management, say).await;
     result?;
     swept?;
