@@ -80,8 +80,10 @@ impl FaultKind {
     #[must_use]
     pub fn leaves_outcome_unknown(self) -> bool {
         match self {
-            Self::Unavailable | Self::Conflict => true,
-            Self::Throttled { .. }
+            Self::Unavailable => true,
+            // Answered: this call did nothing. What an earlier one may have done is told by how that one ended.
+            Self::Conflict
+            | Self::Throttled { .. }
             | Self::Capacity { .. }
             | Self::Quota { .. }
             | Self::Auth
@@ -124,6 +126,7 @@ mod tests {
         }
         assert!(FaultKind::of_status(408).leaves_outcome_unknown());
         assert!(!FaultKind::Capacity { again: None }.leaves_outcome_unknown());
+        assert!(!FaultKind::of_status(409).leaves_outcome_unknown());
     }
 
     /// The server did something, and its answer was cut off or is of another version.

@@ -1,5 +1,5 @@
 # Makes the machine a node. Each step looks first whether it is done.
-work "$1"
+work "$1" "$2"
 exec >> "$job/log" 2>&1
 config=$run/join.yaml
 

@@ -1,5 +1,5 @@
 # Makes the machine no node any more: in this order, each step repeatable, the owner's file last.
-work "$1"
+work "$1" "$2"
 exec >> "$job/log" 2>&1
 owner=$folder/owner.json
 

@@ -33,19 +33,26 @@ parameter told > "$job/told.new"
 mv -f "$job/script.new" "$job/script"
 mv -f "$job/told.new" "$job/told"
 rm -f "$job/log"
+# Only the worker that was started last does anything: one of a start before this, which has yet to begin, would do
+# what was asked for now by what it was told then, or write its end over this one's.
+attempt=
+{ IFS= read -r attempt < "$job/attempt"; } 2> /dev/null || true
+case "$attempt" in '' | *[!0-9]*) attempt=0 ;; esac
+attempt=$((attempt + 1))
+printf '%s\n' "$attempt" > "$job/attempt.new"
+mv -f "$job/attempt.new" "$job/attempt"
 note start running
 # The worker takes it. Who comes between the two prepares another one, of which one will find the other at work.
 exec 9>&-
 if [ -d /run/systemd/system ] && has systemd-run; then
-    unit=covey-$operation-$id
+    unit=covey-$operation-$id-$attempt
     systemctl reset-failed "$unit.service" > /dev/null 2>&1 || true
     # Nothing of it goes to the journal.
     systemd-run --quiet --collect --unit "$unit" -p "RuntimeMaxSec=$seconds" -p UMask=0077 -p StandardInput=null \
-        -p StandardOutput=null -p StandardError=null /bin/sh "$job/script" "$job" > /dev/null 2>&1 \
-        || systemctl is-active --quiet "$unit.service"
+        -p StandardOutput=null -p StandardError=null /bin/sh "$job/script" "$job" "$attempt" > /dev/null 2>&1
 elif has timeout; then
-    setsid timeout "$seconds" /bin/sh "$job/script" "$job" < /dev/null > /dev/null 2>&1 &
+    setsid timeout "$seconds" /bin/sh "$job/script" "$job" "$attempt" < /dev/null > /dev/null 2>&1 &
 else
-    setsid /bin/sh "$job/script" "$job" < /dev/null > /dev/null 2>&1 &
+    setsid /bin/sh "$job/script" "$job" "$attempt" < /dev/null > /dev/null 2>&1 &
 fi
 answer result started operation "$operation" id "$id"

@@ -20,12 +20,16 @@ note() {
     answer operation "$operation" id "$id" step "$1" result "$2" message "${3:-}" nodeName "${node_name:-}" > "$state.new" \
         && mv -f "$state.new" "$state"
 }
-# For the worker itself: $1 of the script is its folder.
+# For the worker itself: $1 of the script is its folder, $2 which start it is of.
 work() {
     job=$1
     exec 9> "$run/lock"
     # Another one is at it, and has the same to do.
     flock -n 9 || exit 0
+    # It was started anew since.
+    last=
+    { IFS= read -r last < "$job/attempt"; } 2> /dev/null || true
+    [ "$last" = "$2" ] || exit 0
     printf '%s %s\n' "$$" "$(started_at $$)" > "$run/worker.new"
     mv -f "$run/worker.new" "$run/worker"
     parameters=$(cat "$job/told")

@@ -81,6 +81,11 @@ pub(crate) async fn join_with(machine: &Machine, containerd: &str) -> Result<Pro
 
 /// `address`: the one in the overlay; empty: none.
 async fn join_told(machine: &Machine, containerd: &str, address: &str) -> Result<Progress> {
+    play(machine, Operation::Join, &started(containerd, address)).await
+}
+
+/// What starts a join.
+fn started(containerd: &str, address: &str) -> Parameters {
     let told = Parameters::default()
         .plain("operation", "join")
         .plain("id", "0a1b2c3d")
@@ -95,12 +100,7 @@ async fn join_told(machine: &Machine, containerd: &str, address: &str) -> Result
             "config",
             format!("kind: JoinConfiguration\ntoken: \"{TOKEN}\"\n"),
         );
-    play(
-        machine,
-        Operation::Join,
-        &start(&JOIN, "0a1b2c3d", 600, &told),
-    )
-    .await
+    start(&JOIN, "0a1b2c3d", 600, &told)
 }
 
 pub(crate) async fn reset(machine: &Machine) -> Result<Progress> {
@@ -210,6 +210,40 @@ async fn facts_of_an_empty_machine_name_nobody() -> Result<()> {
         assert_eq!((facts.tasks, facts.foreign_tasks), (0, 0));
         assert_eq!(facts.processes, [""; 0]);
         assert_eq!(cleanliness(&machine).await?, Cleanliness::Clean);
+        Ok(())
+    })
+    .await
+}
+
+/// Where it is started again before its worker has begun, both workers come; the late one would work after the end that
+/// was told.
+#[tokio::test]
+async fn of_two_workers_that_were_started_the_last_one_works() -> Result<()> {
+    on_each(async |flavour, machine| {
+        programs(&machine, "our authority").await?;
+        let fails = "if [ \"$1\" = join ]; then echo join >> /run/calls; exit 1; fi";
+        machine.program("kubeadm", fails).await?;
+        let held = "echo >> /run/workers; number=$(wc -l < /run/workers)\n\
+                    until [ -e /run/go-$number ]; do sleep 0.05; done\n\
+                    busybox setsid \"$@\"; touch /run/gone-$number";
+        machine.program("setsid", held).await?;
+        claim(&machine, &owner("m")).await?;
+        for worker in 1..=2 {
+            machine.run(&START, &started("version = 3", "")).await?;
+            let comes = format!("until [ \"$(wc -l < /run/workers)\" = {worker} ]; do sleep 0.05; done");
+            machine.shell(&comes).await?;
+        }
+        for worker in 1..=2 {
+            machine
+                .shell(&format!(
+                    "touch /run/go-{worker}; until [ -e /run/gone-{worker} ]; do sleep 0.05; done"
+                ))
+                .await?;
+        }
+        let answer = machine.run(&POLL, &Parameters::default()).await?;
+        let ended = Progress::read(&answer, &expected(Operation::Join));
+        assert!(matches!(ended, Progress::Failed(_)), "{flavour:?}: {ended:?}");
+        assert_eq!(machine.shell("cat /run/calls | grep -c '^join'").await?.trim(), "1", "{flavour:?}");
         Ok(())
     })
     .await
