@@ -230,7 +230,8 @@ async fn of_two_workers_that_were_started_the_last_one_works() -> Result<()> {
         claim(&machine, &owner("m")).await?;
         for worker in 1..=2 {
             machine.run(&START, &started("version = 3", "")).await?;
-            let comes = format!("until [ \"$(wc -l < /run/workers)\" = {worker} ]; do sleep 0.05; done");
+            let comes =
+                format!("until [ \"$(wc -l < /run/workers)\" = {worker} ]; do sleep 0.05; done");
             machine.shell(&comes).await?;
         }
         for worker in 1..=2 {
@@ -242,8 +243,18 @@ async fn of_two_workers_that_were_started_the_last_one_works() -> Result<()> {
         }
         let answer = machine.run(&POLL, &Parameters::default()).await?;
         let ended = Progress::read(&answer, &expected(Operation::Join));
-        assert!(matches!(ended, Progress::Failed(_)), "{flavour:?}: {ended:?}");
-        assert_eq!(machine.shell("cat /run/calls | grep -c '^join'").await?.trim(), "1", "{flavour:?}");
+        assert!(
+            matches!(ended, Progress::Failed(_)),
+            "{flavour:?}: {ended:?}"
+        );
+        assert_eq!(
+            machine
+                .shell("cat /run/calls | grep -c '^join'")
+                .await?
+                .trim(),
+            "1",
+            "{flavour:?}"
+        );
         Ok(())
     })
     .await
