@@ -89,6 +89,20 @@ pub enum Phase {
     Woken,
 }
 
+impl Observed {
+    /// Whether a request of after it was sent to sleep wakes it.
+    #[must_use]
+    pub fn is_woken(&self) -> bool {
+        // Also one that a request woke is put to sleep again by the next moment of its schedule.
+        let since = self.facts.map(|facts| match self.scheduled {
+            Some(scheduled) => scheduled.max(facts.since),
+            None => facts.since,
+        });
+        let is_later = |since| self.asked.is_some_and(|asked| asked > since);
+        self.enabled && since.is_some_and(is_later)
+    }
+}
+
 impl Phase {
     /// What the status calls it; none where it says nothing.
     #[must_use]
@@ -132,12 +146,7 @@ pub fn plan(observed: &Observed) -> Plan {
         }
         return plan;
     };
-    // Also one that a request woke is put to sleep again by the next moment of its schedule.
-    let since = observed
-        .scheduled
-        .map_or(facts.since, |scheduled| scheduled.max(facts.since));
-    let is_woken = observed.asked.is_some_and(|asked| asked > since);
-    if !observed.enabled || is_woken {
+    if !observed.enabled || observed.is_woken() {
         awake(observed, facts, &mut plan);
     } else {
         asleep(observed, facts, &mut plan);

@@ -20,12 +20,21 @@ pub struct Seen {
     pub machines: usize,
     /// Pods of the tenant namespace.
     pub pods: Vec<Value>,
-    /// When a request last asked that it wakes.
-    pub asked: Option<Timestamp>,
+    /// The last request that asked that it wakes.
+    pub asked: Option<Asked>,
     /// Where the activator waits for it; none where that was not looked at, because it was not sent to sleep.
     pub place: Option<place::Seen>,
     /// What is left inside; none where it was not asked in this reconcile.
     pub left: Option<Left>,
+}
+
+/// A request that asked that it wakes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Asked {
+    /// When.
+    pub at: Timestamp,
+    /// Address of the client, as the activator says.
+    pub by: Option<String>,
 }
 
 /// What is left on nodes.

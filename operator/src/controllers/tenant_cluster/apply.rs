@@ -28,6 +28,7 @@ use super::observe::body;
 use super::observed::{Failure, Observed};
 use super::part_name::PartName;
 use super::plan::{Action, Mode, Part, Plan, Stage, Target};
+use super::report;
 use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::etcd_replacement::step::Step;
@@ -406,8 +407,11 @@ async fn act(
             keep(ctx, observed, |status| status.rollout = rollout).await?;
             applied.writes += 1;
         }
-        Action::KeepHibernation(told) => {
+        Action::KeepHibernation { told, said } => {
             keep(ctx, observed, |status| status.hibernation.clone_from(told)).await?;
+            if let Some(said) = said {
+                report::tell(ctx, &observed.cluster, said).await;
+            }
             applied.writes += 1;
             // There is more to look at, or less.
             applied.observe_again = true;
@@ -546,7 +550,7 @@ async fn keep(
 ) -> Result<(), Error> {
     let mut status = observed.cluster.status.clone().unwrap_or_default();
     change(&mut status);
-    super::report::write_status(ctx, observed, status).await
+    report::write_status(ctx, observed, status).await
 }
 
 pub(super) fn issue(

@@ -24,12 +24,15 @@ pub async fn report(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Resu
     let contested = ctx.contested_network(&observed.cluster);
     let contested = contested.map(|problem| Notice::warning(problem.reason, problem.to_string()));
     for notice in plan.events.iter().chain(&contested) {
-        ctx.cluster_state
-            .events
-            .publish(&observed.cluster.object_ref(&()), notice)
-            .await;
+        tell(ctx, &observed.cluster, notice).await;
     }
     Ok(())
+}
+
+/// Publishes an Event about a TenantCluster.
+pub(super) async fn tell(ctx: &Context, cluster: &TenantCluster, notice: &Notice) {
+    let events = &ctx.cluster_state.events;
+    events.publish(&cluster.object_ref(&()), notice).await;
 }
 
 /// Says in the condition Degraded and in an Event why a reconcile failed. That this fails too is
@@ -47,10 +50,7 @@ pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, m
     };
     status.conditions = conditions;
     let notice = Notice::warning(reason_of(class), message);
-    ctx.cluster_state
-        .events
-        .publish(&cluster.object_ref(&()), &notice)
-        .await;
+    tell(ctx, &cluster, &notice).await;
     if let Err(error) = write(ctx, &cluster, &status).await {
         tracing::warn!(
             error = kit_client::errors::chain(&error),

@@ -23,7 +23,7 @@ use super::restore::{Unread, list, unread};
 use crate::context::Context;
 use crate::hibernation;
 use crate::hibernation::place;
-use crate::hibernation::seen::Seen;
+use crate::hibernation::seen::{Asked, Seen};
 use crate::pod_failures;
 
 /// None where it is awake and to stay so.
@@ -60,12 +60,8 @@ pub(super) async fn read(
     }))
 }
 
-/// When a request last asked that it wakes.
-async fn asked(
-    ctx: &Context,
-    cluster: &TenantCluster,
-    uid: &str,
-) -> Result<Option<Timestamp>, Unread> {
+/// The last request that asked that it wakes.
+async fn asked(ctx: &Context, cluster: &TenantCluster, uid: &str) -> Result<Option<Asked>, Unread> {
     if !hibernation::wakes_on_request(cluster) {
         return Ok(None);
     }
@@ -73,7 +69,12 @@ async fn asked(
     let leases = Api::<Lease>::namespaced(ctx.client.clone(), &ctx.settings.operator_namespace);
     let lease = leases.get_opt(&name).await;
     let lease = lease.map_err(|source| unread("Lease", &name, source))?;
-    Ok(lease.and_then(|lease| Some(lease.spec?.renew_time?.0)))
+    Ok(lease.and_then(|lease| {
+        let spec = lease.spec?;
+        let at = spec.renew_time?.0;
+        let by = spec.holder_identity;
+        Some(Asked { at, by })
+    }))
 }
 
 /// Where the activator waits for it, and the slice that leads there; none where it was not sent to sleep.

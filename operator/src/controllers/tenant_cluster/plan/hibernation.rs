@@ -9,6 +9,7 @@ use std::time::Duration;
 use api::tenant_cluster::{EncryptionStatus, HibernationPhase};
 use api::{ConditionStatus, ConditionType, Reason, TenantClusterStatus};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kit::events::Notice;
 use kit_objects::object::{Key, Object};
 use serde_json::{Value, json};
@@ -30,6 +31,10 @@ use crate::hibernation::{self, Facts, Phase};
 use crate::restoring::Workload;
 use crate::rotation::told::goes_on;
 use crate::status::Waiting;
+
+mod said;
+
+use said::Why;
 
 /// Pause between two looks at one that is put to sleep.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -55,6 +60,7 @@ const OF_WHAT_RUNS: [ConditionType; 9] = [
 pub(super) struct Sleep {
     facts: Option<Facts>,
     plan: hibernation::Plan,
+    why: Why,
     now: Timestamp,
 }
 
@@ -71,11 +77,12 @@ impl Sleep {
         let seen = observed.hibernation.as_ref()?;
         let facts = Facts::of(&observed.cluster);
         let scheduled = scheduled.asleep_since;
-        let enabled = observed.cluster.spec.hibernation.enabled || scheduled.is_some();
-        let plan = hibernation::plan(&hibernation::Observed {
+        let spec = &observed.cluster.spec.hibernation;
+        let enabled = spec.enabled || scheduled.is_some();
+        let looked = hibernation::Observed {
             enabled: enabled && !is_restored,
             scheduled,
-            asked: seen.asked,
+            asked: seen.asked.as_ref().map(|asked| asked.at),
             facts,
             busy,
             machines: seen.machines,
@@ -83,15 +90,32 @@ impl Sleep {
             pods: seen.pods(),
             answers: matches!(observed.tenant, Tenant::Answers { .. }) || observed.was_ready(),
             now,
-        });
-        let mut plan = plan;
+        };
+        let why = if is_restored {
+            Why::Restored
+        } else if looked.is_woken() {
+            Why::Asked(seen.asked.as_ref().and_then(|asked| asked.by.clone()))
+        } else {
+            match scheduled {
+                _ if spec.enabled => Why::Spec(true),
+                Some(since) => Why::PutToSleep(since),
+                None if spec.schedules.is_empty() => Why::Spec(false),
+                None => Why::Scheduled,
+            }
+        };
+        let mut plan = hibernation::plan(&looked);
         let place = seen.place.as_ref();
         let uid = observed.cluster.metadata.uid.as_deref().unwrap_or_default();
         if plan.record.is_none() && place.is_some_and(|place| place.is_of(uid)) {
             // Its port would be its own for ever.
             plan.record = facts;
         }
-        Some(Self { facts, plan, now })
+        Some(Self {
+            facts,
+            plan,
+            why,
+            now,
+        })
     }
 
     /// Whether it falls asleep, or sleeps: no other change is begun meanwhile.
@@ -138,7 +162,11 @@ impl Sleep {
     pub(super) fn part(&self, valid: &Validated, observed: &Observed) -> Part {
         let mut part = Part::new(PartName::Hibernation);
         if self.plan.record != self.facts {
-            part.actions.push(Action::KeepHibernation(self.told()));
+            let told = self.told();
+            let before = observed.cluster.status.as_ref();
+            let before = before.and_then(|status| status.hibernation.as_ref());
+            let said = said::turn(before, told.as_ref(), &self.why);
+            part.actions.push(Action::KeepHibernation { told, said });
         } else if self.plan.ask
             && let Some(address) = endpoint::observed_address(observed)
         {
@@ -251,11 +279,39 @@ impl Sleep {
         })
     }
 
+    /// What holds it up, where that is to be said now: who is busy once it is asked to sleep, and what is left on nodes once
+    /// it was still there when it was looked at again. Machines and pods that go are no news.
+    fn is_held_up(&self, plan: &Plan, observed: &Observed) -> Option<Notice> {
+        let words = self.words(observed)?;
+        let says = |conditions: &[Condition]| {
+            let mut all = conditions.iter();
+            all.any(|c| c.type_ == ConditionType::Progressing.as_str() && c.message == words)
+        };
+        let status = observed.cluster.status.as_ref();
+        let said = status.is_some_and(|status| says(&status.conditions));
+        let is_left = observed.hibernation.as_ref().is_some_and(|seen| {
+            seen.machines == 0 && matches!(seen.left, Some(Left::Some(_) | Left::Unknown(_)))
+        });
+        match &self.plan.phase {
+            Phase::Busy(_) if !said && says(&plan.status.conditions) => {
+                Some(Notice::normal(Reason::FallingAsleep, words))
+            }
+            Phase::Stop(parts::Part::Autoscaler | parts::Part::Machines) if said && is_left => {
+                Some(Notice::warning(Reason::FallingAsleep, words))
+            }
+            _ => None,
+        }
+    }
+
     /// What the status and Events say of it.
     pub(super) fn report(&self, plan: &mut Plan, observed: &Observed, now: Timestamp) {
         let before = observed.cluster.status.as_ref();
         let before = before.and_then(|status| status.hibernation.as_ref());
-        plan.status.hibernation = self.told();
+        let told = self.told();
+        plan.events
+            .extend(said::turn(before, told.as_ref(), &self.why));
+        plan.status.hibernation = told;
+        plan.events.extend(self.is_held_up(plan, observed));
         let place = observed
             .hibernation
             .as_ref()
@@ -276,20 +332,6 @@ impl Sleep {
             // Nobody is woken when the last machine or pod is gone, or what is left inside.
             plan.requeue_after = plan.requeue_after.map(|after| after.min(PAUSE));
         }
-        let was = before.map(|before| before.phase);
-        let is = plan.status.hibernation.as_ref().map(|told| told.phase);
-        let said = match is.filter(|_| is != was) {
-            Some(HibernationPhase::FallingAsleep) => {
-                Some("it is put to sleep, as spec.hibernation asks for")
-            }
-            Some(HibernationPhase::Asleep) => {
-                Some("it sleeps: nothing of it runs, and its data, keys and addresses stay")
-            }
-            Some(HibernationPhase::Waking) => Some("it wakes"),
-            Some(HibernationPhase::Awake) | None => None,
-        };
-        let said = said.map(|said| Notice::normal(reason, said.to_owned()));
-        plan.events.extend(said);
         let answers = matches!(observed.tenant, Tenant::Answers { .. });
         let runs = match self.plan.phase {
             Phase::Waking => answers,

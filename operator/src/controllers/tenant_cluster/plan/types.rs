@@ -269,8 +269,13 @@ pub enum Action {
     },
     /// Write into the status that the operator begins to bring it to other templates of itself.
     KeepRollout(Box<RolloutStatus>),
-    /// Write into the status how far sleep is; none where it is awake.
-    KeepHibernation(Option<HibernationStatus>),
+    /// Write into the status how far sleep is, and tell people.
+    KeepHibernation {
+        /// That; none where it is awake.
+        told: Option<HibernationStatus>,
+        /// What is told once it is written.
+        said: Option<Notice>,
+    },
     /// Write into the ConfigMap of sleepers at which port the activator waits for it.
     KeepSleeper(Entry),
     /// Ask the tenant's API what is left on nodes.

@@ -414,3 +414,101 @@ fn it_sleeps_and_wakes_by_schedule_when_the_clock_says_so() {
     }
     assert_eq!(world.condition("Ready").0, "True");
 }
+
+/// What is said since it was last asked.
+fn heard(world: &mut World) -> Vec<(&'static str, String)> {
+    let said = std::mem::take(&mut world.sleep.said).into_iter();
+    said.map(|notice| (notice.reason, notice.message)).collect()
+}
+
+fn texts<'a>(heard: &'a [(&'static str, String)]) -> Vec<(&'static str, &'a str)> {
+    let each = heard.iter();
+    each.map(|(reason, text)| (*reason, text.as_str()))
+        .collect()
+}
+
+const SLEEPS: (&str, &str) = (
+    "Hibernated",
+    "it sleeps: nothing of it runs, and its data, keys and addresses stay",
+);
+
+#[test]
+fn who_puts_it_to_sleep_and_wakes_it_is_said_once_each_time() {
+    let mut world = awake();
+    world.sleep.said.clear();
+    want(&mut world, true);
+    go_on(&mut world, usize::MAX, false);
+    let wanted = "it is put to sleep: spec.hibernation.enabled is true";
+    assert_eq!(
+        texts(&heard(&mut world)),
+        [("FallingAsleep", wanted), SLEEPS]
+    );
+    world.sleep.asked = Some(world.now + jiff::SignedDuration::from_secs(1));
+    go_on(&mut world, usize::MAX, false);
+    let wanted = "it wakes: 192.0.2.7 asked its API";
+    assert_eq!(texts(&heard(&mut world)), [("Waking", wanted)]);
+    want(&mut world, false);
+    go_on(&mut world, usize::MAX, false);
+    assert!(heard(&mut world).is_empty(), "it was awake");
+    world.now += jiff::SignedDuration::from_secs(60);
+    want(&mut world, true);
+    go_on(&mut world, usize::MAX, false);
+    heard(&mut world);
+    want(&mut world, false);
+    go_on(&mut world, usize::MAX, false);
+    let wanted = "it wakes: spec.hibernation.enabled is false";
+    assert_eq!(texts(&heard(&mut world)), [("Waking", wanted)]);
+}
+
+#[test]
+fn what_holds_it_awake_is_said_and_that_it_is_awake_again() {
+    let mut world = awake();
+    world.sleep.machines = 0;
+    world.sleep.left = Some("pod shop/db-0 and 2 more");
+    world.sleep.said.clear();
+    want(&mut world, true);
+    world.reconcile(&mut usize::MAX.clone());
+    let said = heard(&mut world);
+    assert_eq!(said.len(), 1, "it may go in the next moment: {said:?}");
+    world.reconcile(&mut usize::MAX.clone());
+    let wanted = "waits until nothing is left on nodes: pod shop/db-0 and 2 more";
+    assert_eq!(texts(&heard(&mut world)), [("FallingAsleep", wanted)]);
+    want(&mut world, false);
+    go_on(&mut world, usize::MAX, false);
+    let wanted = "it wakes: spec.hibernation.enabled is false";
+    assert_eq!(texts(&heard(&mut world)), [("Waking", wanted)]);
+}
+
+#[test]
+fn a_schedule_that_puts_it_to_sleep_is_named() {
+    let mut world = ready(minimal());
+    let nights = json!([{ "sleep": "0 20 * * *", "wake": "0 7 * * *" }]);
+    world.cluster.spec.hibernation.schedules = serde_json::from_value(nights).unwrap();
+    world.settle();
+    for (now, wanted) in [
+        (
+            "2026-11-21T20:00:00Z",
+            vec![
+                (
+                    "FallingAsleep",
+                    "it is put to sleep: spec.hibernation.schedules has it sleep since 2026-11-21T20:00:00Z",
+                ),
+                SLEEPS,
+            ],
+        ),
+        (
+            "2026-11-22T07:00:00Z",
+            vec![(
+                "Waking",
+                "it wakes: spec.hibernation.schedules has it awake",
+            )],
+        ),
+    ] {
+        world.now = now.parse().unwrap();
+        world.sleep.said.clear();
+        for _ in 0..4 {
+            world.settle();
+        }
+        assert_eq!(texts(&heard(&mut world)), wanted);
+    }
+}

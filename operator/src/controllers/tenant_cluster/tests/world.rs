@@ -406,7 +406,7 @@ impl World {
             | Action::RemoveFinalizer
             | Action::KeepNetwork(_)
             | Action::KeepRestore { .. }
-            | Action::KeepHibernation(_)
+            | Action::KeepHibernation { .. }
             | Action::KeepRollout(_)
             | Action::KeepEtcd(_) => {
                 if !self.spend(budget) {
@@ -417,7 +417,8 @@ impl World {
                 if matches!(action, Action::KeepRestore { .. }) {
                     observed.restore = self.see_restore();
                 }
-                if matches!(action, Action::KeepHibernation(_)) {
+                if let Action::KeepHibernation { said, .. } = action {
+                    self.hear(said);
                     observed.hibernation = self.see_hibernation();
                 }
             }
@@ -671,7 +672,7 @@ impl World {
                 self.cluster.status.get_or_insert_default().rollout =
                     Some(rollout.as_ref().clone());
             }
-            Action::KeepHibernation(told) => {
+            Action::KeepHibernation { told, .. } => {
                 self.cluster.status.get_or_insert_default().hibernation = told.clone();
             }
             Action::KeepRestore { restore, etcd } => {
@@ -759,6 +760,7 @@ impl World {
                     }
                     self.cluster.status = Some(plan.status.clone());
                 }
+                self.hear(&plan.events);
                 return true;
             }
             if !self.carry_out(&plan, &mut observed, budget) {

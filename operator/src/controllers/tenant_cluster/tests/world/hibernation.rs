@@ -5,8 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use api::Reason;
 use api::names::LABEL_COMPONENT;
 use jiff::Timestamp;
+use kit::events::Notice;
 use kit_objects::object::Key;
 use serde_json::{Value, json};
 use tenant_cp::names;
@@ -14,7 +16,7 @@ use tenant_cp::names;
 use super::{NS, World};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::hibernation::place::{self, Entry};
-use crate::hibernation::seen::{Left, Seen};
+use crate::hibernation::seen::{Asked, Left, Seen};
 use crate::hibernation::{holds_backup, is_of_interest};
 
 /// What is played of sleep.
@@ -32,6 +34,8 @@ pub(in super::super) struct Sleeper {
     pub(in super::super) activators: BTreeSet<IpAddr>,
     /// The ConfigMap of sleepers.
     pub(in super::super) ports: BTreeMap<String, String>,
+    /// What was said of it.
+    pub(in super::super) said: Vec<Notice>,
     /// How often it was asked what is left.
     pub(in super::super) questions: usize,
 }
@@ -60,10 +64,22 @@ impl World {
         Some(Seen {
             machines: self.sleep.machines,
             pods,
-            asked: self.sleep.asked,
+            asked: self.sleep.asked.map(|at| Asked {
+                at,
+                by: Some("192.0.2.7".to_owned()),
+            }),
             place: self.see_place(),
             left: None,
         })
+    }
+
+    /// Notes what is said of sleep.
+    pub(super) fn hear<'n>(&mut self, notices: impl IntoIterator<Item = &'n Notice>) {
+        let of_sleep = [Reason::FallingAsleep, Reason::Hibernated, Reason::Waking];
+        let of_sleep = of_sleep.map(<&str>::from);
+        let heard = notices.into_iter();
+        let heard = heard.filter(|notice| of_sleep.contains(&notice.reason));
+        self.sleep.said.extend(heard.cloned());
     }
 
     fn see_place(&self) -> Option<place::Seen> {
