@@ -1,0 +1,48 @@
+//! Metrics of the programs in a tenant namespace that stand between both clusters.
+//!
+//! Invariant: none of them has the label `tenant` by itself, which whoever scrapes them sets: a program of one tenant
+//! cluster says nothing of another one.
+
+use crate::metric::{Group, Kind, Metric};
+
+/// Of the cloud controller manager.
+pub const CLOUD_CONTROLLER: Group = Group {
+    title: "Cloud controller manager",
+    programs: &["ccm"],
+    metrics: &[
+        Metric {
+            name: "covey_ccm_leader",
+            kind: Kind::Gauge,
+            help: "1 where this replica may write, else 0",
+            labels: &[],
+            per_tenant: 0,
+        },
+        Metric {
+            name: "covey_ccm_load_balancers",
+            kind: Kind::Gauge,
+            help: "Load balancers of Services of the tenant cluster",
+            labels: &[(
+                "state",
+                "`ready`, `waiting` (without an address) or `leaving`",
+            )],
+            per_tenant: 0,
+        },
+        Metric {
+            name: "covey_ccm_nodes",
+            kind: Kind::Gauge,
+            help: "Nodes of the tenant cluster",
+            labels: &[("state", "`initialized` or `uninitialized`")],
+            per_tenant: 0,
+        },
+        Metric {
+            name: "covey_ccm_oldest_pending_seconds",
+            kind: Kind::Gauge,
+            help: "How long the first node, Service or address has been waited for that is not as it is to be",
+            labels: &[(
+                "object",
+                "`node`, `service`, or `address` of a load balancer that was made; shown by the replica that leads",
+            )],
+            per_tenant: 0,
+        },
+    ],
+};
