@@ -6,7 +6,7 @@
 
 use crate::metric::{Group, Kind, Metric};
 
-use self::adapters::CLOUD_CONTROLLER;
+use self::adapters::{CLOUD_CONTROLLER, CSI};
 
 pub mod adapters;
 
@@ -105,7 +105,7 @@ pub const REQUESTS: Group = Group {
 /// Of whoever reconciles.
 pub const CONTROLLERS: Group = Group {
     title: "Controllers",
-    programs: &["operator", "ccm"],
+    programs: &["operator", "ccm", "csi-proxy"],
     metrics: &[
         Metric {
             name: "covey_reconcile_runs_total",
@@ -490,7 +490,7 @@ pub const DASHBOARD: Group = Group {
 };
 
 /// All of them.
-pub const GROUPS: [Group; 11] = [
+pub const GROUPS: [Group; 12] = [
     TENANTS,
     CONTROLLERS,
     QUEUES,
@@ -499,6 +499,7 @@ pub const GROUPS: [Group; 11] = [
     REQUESTS,
     PROCESS,
     CLOUD_CONTROLLER,
+    CSI,
     ACTIVATOR,
     OVERLAY,
     DASHBOARD,

@@ -46,3 +46,45 @@ pub const CLOUD_CONTROLLER: Group = Group {
         },
     ],
 };
+
+/// Of the CSI driver.
+pub const CSI: Group = Group {
+    title: "CSI driver",
+    programs: &["csi-proxy"],
+    metrics: &[
+        Metric {
+            name: "covey_csi_calls_total",
+            kind: Kind::Counter,
+            help: "Calls of the sidecars, by what was answered",
+            labels: &[
+                (
+                    "method",
+                    "a call of the service Controller of CSI, such as `create_volume`",
+                ),
+                ("code", "as gRPC names it, such as `OK` or `ABORTED`"),
+            ],
+            per_tenant: 0,
+        },
+        Metric {
+            name: "covey_csi_call_duration_seconds",
+            kind: Kind::Histogram { buckets: 7 },
+            help: "How long an answer to a sidecar took",
+            labels: &[("method", "as of `covey_csi_calls_total`")],
+            per_tenant: 0,
+        },
+        Metric {
+            name: "covey_csi_attachments",
+            kind: Kind::Gauge,
+            help: "Volumes by what becomes of them on a machine",
+            labels: &[("state", "`attached`, `attaching` or `detaching`")],
+            per_tenant: 0,
+        },
+        Metric {
+            name: "covey_csi_oldest_attach_seconds",
+            kind: Kind::Gauge,
+            help: "How long the first volume has been on its way to or from a machine, as this process has seen it",
+            labels: &[],
+            per_tenant: 0,
+        },
+    ],
+};
