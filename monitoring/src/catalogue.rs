@@ -6,7 +6,7 @@
 
 use crate::metric::{Group, Kind, Metric};
 
-use self::adapters::{CLOUD_CONTROLLER, CSI};
+use self::adapters::{AUTOSCALER, CLOUD_CONTROLLER, CSI};
 
 pub mod adapters;
 
@@ -105,7 +105,7 @@ pub const REQUESTS: Group = Group {
 /// Of whoever reconciles.
 pub const CONTROLLERS: Group = Group {
     title: "Controllers",
-    programs: &["operator", "ccm", "csi-proxy"],
+    programs: &["operator", "ccm", "csi-proxy", "autoscaler"],
     metrics: &[
         Metric {
             name: "covey_reconcile_runs_total",
@@ -490,7 +490,7 @@ pub const DASHBOARD: Group = Group {
 };
 
 /// All of them.
-pub const GROUPS: [Group; 12] = [
+pub const GROUPS: [Group; 13] = [
     TENANTS,
     CONTROLLERS,
     QUEUES,
@@ -500,6 +500,7 @@ pub const GROUPS: [Group; 12] = [
     PROCESS,
     CLOUD_CONTROLLER,
     CSI,
+    AUTOSCALER,
     ACTIVATOR,
     OVERLAY,
     DASHBOARD,

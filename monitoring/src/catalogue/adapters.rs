@@ -88,3 +88,58 @@ pub const CSI: Group = Group {
         },
     ],
 };
+
+/// Of the autoscaler's adapter.
+pub const AUTOSCALER: Group = Group {
+    title: "Autoscaler's adapter",
+    programs: &["autoscaler"],
+    metrics: &[
+        Metric {
+            name: "covey_autoscaler_calls_total",
+            kind: Kind::Counter,
+            help: "Calls of the Cluster Autoscaler, by what was answered",
+            labels: &[
+                ("method", "a call of externalgrpc, such as `refresh`"),
+                ("code", "as gRPC names it, such as `OK` or `UNAVAILABLE`"),
+            ],
+            per_tenant: 0,
+        },
+        Metric {
+            name: "covey_autoscaler_refused_total",
+            kind: Kind::Counter,
+            help: "Changes of the size of a node pool that were not made, by why",
+            labels: &[
+                (
+                    "method",
+                    "`IncreaseSize`, `DeleteNodes` or `DecreaseTargetSize`",
+                ),
+                (
+                    "reason",
+                    "`bounds`, `room`, `invalid`, `unknown`, `contended` or `request` (that to the API failed)",
+                ),
+            ],
+            per_tenant: 0,
+        },
+        Metric {
+            name: "covey_autoscaler_last_call_timestamp_seconds",
+            kind: Kind::Gauge,
+            help: "When the Cluster Autoscaler called last; before it did, when this process began",
+            labels: &[],
+            per_tenant: 0,
+        },
+        Metric {
+            name: "covey_autoscaler_world_age_seconds",
+            kind: Kind::Gauge,
+            help: "How long nothing has been heard of node pools or machines though a watch broke off, else 0",
+            labels: &[],
+            per_tenant: 0,
+        },
+        Metric {
+            name: "covey_autoscaler_pools",
+            kind: Kind::Gauge,
+            help: "Node pools that the Cluster Autoscaler sizes",
+            labels: &[("state", "`free`, `at_limit` or `no_room`")],
+            per_tenant: 0,
+        },
+    ],
+};
