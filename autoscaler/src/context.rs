@@ -10,6 +10,7 @@ use kube::Client;
 use crate::cache::Cache;
 use crate::cache::staleness::Staleness;
 use crate::client::NodePools;
+use crate::metrics::Metrics;
 use crate::settings::Settings;
 
 /// What calls and controllers share.
@@ -28,4 +29,6 @@ pub struct Context {
     pub node_pools: NodePools,
     /// Events about NodePools.
     pub events: Publisher,
+    /// What is counted.
+    pub metrics: Metrics,
 }

@@ -2,6 +2,8 @@
 //!
 //! Invariant: a refusal is decided before anything is sent, and says what would mend it.
 
+use kit_client::errors::{Class, Classify};
+
 /// Why a request of the client is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -48,4 +50,14 @@ pub enum Error {
         #[source]
         source: Box<kube::Error>,
     },
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Unknown(_) | Self::Refused(_) => Class::Invalid,
+            Self::Contended(_) => Class::Conflict,
+            Self::Request { source, .. } => source.class(),
+        }
+    }
 }

@@ -12,6 +12,7 @@
 //! | [`client`] | the writes to NodePools |
 //! | [`node_group`] | pure: what a NodePool is as a node group, and what a request makes of it |
 //! | [`cache`] | what the watches told of pools, machines and nodes, and whether to believe it |
+//! | [`metrics`] | what is shown of calls, refusals, and what is known |
 //! | [`names`], [`error`], [`rbac`] | names, why a pool was not changed, the rights that this needs |
 //!
 //! Invariant: of a NodePool nothing is written but `spec.replicas` and the names of the machines that
@@ -24,6 +25,7 @@ pub mod context;
 pub mod controllers;
 pub mod error;
 pub mod manager;
+pub mod metrics;
 pub mod names;
 pub mod node_group;
 pub mod rbac;

@@ -15,8 +15,10 @@ use crate::cache::staleness::Staleness;
 use crate::cache::{Cache, watches};
 use crate::client::NodePools;
 use crate::context::Context;
+use crate::metrics::Metrics;
 use crate::names::REPORTING_CONTROLLER;
 use crate::server::calls::Service;
+use crate::server::counted::Counted;
 use crate::server::tls::Tls;
 use crate::settings::Settings;
 use crate::{controllers, server};
@@ -70,6 +72,9 @@ impl Manager {
                 })
             })
         });
+        let metrics = Metrics::default();
+        let (counted, judged) = (Arc::clone(&cache), Arc::clone(&staleness));
+        port.metrics(|registry| metrics.register(registry, counted, judged));
         let context = Arc::new(Context {
             node_pools: NodePools::new(&management, &settings, Arc::clone(&cache)),
             events: Publisher::new(management.clone(), REPORTING_CONTROLLER, instance),
@@ -78,6 +83,7 @@ impl Manager {
             settings,
             cache,
             staleness,
+            metrics,
         });
         Self { context }
     }
@@ -110,6 +116,7 @@ impl Manager {
         shutdown: &Shutdown,
     ) -> anyhow::Result<Server> {
         let service = Service::new(Arc::clone(&self.context));
+        let service = Counted::new(service, self.context.metrics.clone());
         server::serve(service, address, tls, shutdown).await
     }
 }

@@ -3,11 +3,13 @@
 //! | Module | What it holds |
 //! |---|---|
 //! | [`calls`] | the 15 calls; thin |
+//! | [`counted`] | counts them |
 //! | [`tls`] | the certificates of the port, and whose may connect |
 //!
 //! Invariant: nobody is answered who has not shown a certificate of the small authority.
 
 pub mod calls;
+pub mod counted;
 pub mod tls;
 
 use std::net::SocketAddr;
@@ -17,7 +19,7 @@ use kit::shutdown::Shutdown;
 use kit::tls_reload::{self, Server};
 use proto::autoscaler::cloud_provider_server::CloudProviderServer;
 
-use self::calls::Service;
+use self::counted::Counted;
 use self::tls::Tls;
 
 /// Opens the port and serves until the shutdown starts.
@@ -25,7 +27,7 @@ use self::tls::Tls;
 /// # Errors
 /// When the address is taken.
 pub async fn serve(
-    service: Service,
+    service: Counted,
     address: SocketAddr,
     tls: &Tls,
     shutdown: &Shutdown,

@@ -16,6 +16,7 @@ use crate::cache::events::{Change, Write};
 use crate::cache::heartbeats::Heartbeats;
 use crate::cache::triggers::{self, Key};
 use crate::client::Client;
+use crate::pending::Pending;
 use crate::settings::Settings;
 
 /// How long changes of nodes are gathered before every load balancer is looked at.
@@ -39,6 +40,8 @@ pub struct Context {
     pub nodes: Controller,
     /// Metrics of Services.
     pub services: Controller,
+    /// What is not as it is to be yet.
+    pub pending: Arc<Pending>,
     /// Failures in a row.
     pub attempts: Attempts<Key>,
     /// Whether reconciles come to an end.

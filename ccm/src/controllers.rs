@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kit::workqueue::{Priority, Turn};
 use kit_client::errors::{Class, Classify};
+use tokio::time::Instant;
 
 use crate::cache::triggers::Key;
 use crate::context::Context;
@@ -17,6 +18,8 @@ pub mod service;
 pub async fn reconcile(ctx: &Context, turn: &Turn<Key>) {
     let Turn { key, age, priority } = turn;
     let in_hand = ctx.progress.begin();
+    let now = Instant::now();
+    ctx.pending.begin(key, now.checked_sub(*age).unwrap_or(now));
     let failed = match key {
         Key::Node(name) if ctx.settings.nodes => {
             let run = ctx.nodes.begin(*age);
@@ -49,6 +52,11 @@ pub async fn reconcile(ctx: &Context, turn: &Turn<Key>) {
         Key::Node(_) | Key::Service(_) => None,
     };
     drop(in_hand);
+    // What is urgent leaves the rest to another turn, which says whether all of it is done.
+    if *priority != Priority::Urgent || *key == Key::LoadBalancers {
+        ctx.pending
+            .end(key, failed.as_ref().map(|(class, _)| *class));
+    }
     let Some((class, error)) = failed else {
         ctx.attempts.reset(key);
         return;

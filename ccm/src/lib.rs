@@ -13,6 +13,7 @@
 //! | [`limits`] | which Services get a load balancer where not all may have one |
 //! | [`args`], [`settings`], [`names`] | what can be configured, and names |
 //! | [`error`] | why a reconcile failed |
+//! | [`metrics`], [`pending`] | what is shown: how much there is, and how far it lags |
 //! | [`rbac`] | the rights that all of this needs |
 //!
 //! Invariant: only the leader writes, each write is fenced by the Lease, and nothing is concluded
@@ -26,7 +27,9 @@ pub mod controllers;
 pub mod error;
 pub mod limits;
 pub mod manager;
+pub mod metrics;
 pub mod names;
+pub mod pending;
 pub mod rbac;
 pub mod run;
 pub mod settings;

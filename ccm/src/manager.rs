@@ -18,6 +18,8 @@ use tokio::task::JoinSet;
 use crate::cache::{Cache, watches};
 use crate::client::Client;
 use crate::context::Context;
+use crate::metrics::{self, Sources};
+use crate::pending::Pending;
 use crate::settings::Settings;
 use crate::{controllers, names};
 
@@ -67,7 +69,15 @@ impl Manager {
             state["queued"] = queued.len().into();
             state
         });
-        let metrics = port.metrics(ControllerMetrics::register);
+        let controllers = port.metrics(ControllerMetrics::register);
+        let pending = Arc::new(Pending::default());
+        let sources = Sources {
+            cache: Arc::clone(&cache),
+            queue: queue.clone(),
+            pending: Arc::clone(&pending),
+            leadership: leadership.clone(),
+        };
+        port.metrics(|registry| metrics::register(registry, sources));
         let context = Arc::new(Context {
             events: Publisher::new(tenant.clone(), "covey.dev/ccm", instance),
             client: Client {
@@ -80,8 +90,9 @@ impl Manager {
             cache,
             queue,
             heartbeats: Default::default(),
-            nodes: metrics.controller("node"),
-            services: metrics.controller("service"),
+            nodes: controllers.controller("node"),
+            services: controllers.controller("service"),
+            pending,
             attempts: Attempts::new(BACKOFF),
             progress,
         });

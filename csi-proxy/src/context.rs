@@ -10,6 +10,7 @@ use crate::cache::Cache;
 use crate::client::ManagementClient;
 use crate::complaints::Complaints;
 use crate::in_flight::InFlight;
+use crate::metrics::Metrics;
 use crate::places::Places;
 use crate::settings::Settings;
 
@@ -29,6 +30,8 @@ pub struct Context {
     pub complaints: Complaints,
     /// Volumes that a call has in hand.
     pub in_flight: InFlight,
+    /// What is counted.
+    pub metrics: Metrics,
     /// Volumes that are being made.
     pub volumes: Places,
     /// Snapshots that are being made.
@@ -53,6 +56,7 @@ impl Context {
             snapshots: Places::default(),
             complaints: Complaints::default(),
             in_flight: InFlight::default(),
+            metrics: Metrics::default(),
         }
     }
 }

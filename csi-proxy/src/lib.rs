@@ -16,6 +16,7 @@
 //! | [`node`] | the program on nodes |
 //! | [`adopt`] | takes volumes over from the KubeVirt CSI driver, once, by an administrator |
 //! | [`complaints`] | why disks are not where they are to be, for calls that wait for them |
+//! | [`metrics`] | what is shown of calls, jobs, and volumes on their way |
 //! | [`in_flight`] | one call per volume at a time |
 //! | [`places`] | no more volumes and snapshots than the tenant cluster may have |
 //! | [`status`], [`error`] | why something was not done: for the tenant, and for us |
@@ -36,6 +37,7 @@ pub mod error;
 pub mod in_flight;
 pub mod manager;
 pub mod mapping;
+pub mod metrics;
 pub mod names;
 pub mod node;
 pub mod places;

@@ -4,6 +4,7 @@
 //! the name of an object, which would make a series per object. Names and help are those of `monitoring`'s catalogue.
 
 mod process;
+pub mod readings;
 mod shares;
 
 use std::collections::BTreeMap;
@@ -89,6 +90,12 @@ impl ControllerMetrics {
     /// Registers the families and returns the handle that fills them.
     pub fn register(registry: &mut Registry) -> Self {
         let this = Self::default();
+        this.show(registry);
+        this
+    }
+
+    /// Registers the families of a handle that is there already.
+    pub fn show(&self, registry: &mut Registry) {
         let Self {
             runs,
             errors,
@@ -96,7 +103,7 @@ impl ControllerMetrics {
             queue_wait,
             waiting,
             time_to_ready,
-        } = this.clone();
+        } = self.clone();
         let registry = registry.sub_registry_with_prefix(PREFIX);
         registry.register("reconcile_runs", "Reconciles begun", runs);
         registry.register(
@@ -115,7 +122,6 @@ impl ControllerMetrics {
         );
         let help = "From an object's creation to its first Ready";
         registry.register_with_unit("time_to_ready", help, Unit::Seconds, time_to_ready);
-        this
     }
 
     /// The metrics of one controller.

@@ -196,6 +196,15 @@ impl<K: Ord + Clone> Queue<K> {
         state.ready.len() + state.in_hand.len()
     }
 
+    /// Shows those that are due and wait for their turn, and since when. `look` must not use the queue.
+    pub fn each_due(&self, mut look: impl FnMut(&K, Instant)) {
+        let state = self.lock();
+        state
+            .ready
+            .values()
+            .for_each(|(key, since)| look(key, *since));
+    }
+
     /// True when nothing is queued or in hand.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -297,6 +306,25 @@ mod tests {
         assert_eq!(next(&queue).await, "a");
         assert_eq!(next(&queue).await, "b");
         assert_eq!(queue.len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_due_is_shown_with_the_time_since_when() {
+        let queue = Queue::new();
+        let begin = Instant::now();
+        queue.add("a");
+        queue.add_after("later", Duration::from_secs(60));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        queue.add("b");
+        queue.add("a");
+        let due = || {
+            let mut due = Vec::new();
+            queue.each_due(|key, since| due.push((*key, (since - begin).as_secs())));
+            due
+        };
+        assert_eq!(due(), [("a", 0), ("b", 2)]);
+        assert_eq!(next(&queue).await, "a");
+        assert_eq!(due(), [("b", 2)], "the other is in hand");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,8 @@
 //! The alerts, but for those of the error budget.
 //!
-//! Those of a tenant cluster's own parts (`etcd_…`, `apiserver_…`, `konnectivity_…`) say nothing where these are not
-//! scraped. Source of their thresholds: etcd-mixin and kubernetes-mixin.
+//! Those of a tenant cluster's own parts (`etcd_…`, `apiserver_…`, `konnectivity_…`), and of what stands between both
+//! clusters (`covey_ccm_…`, `covey_csi_…`, `covey_autoscaler_…`), say nothing where these are not scraped. Source of the
+//! thresholds of the first: etcd-mixin and kubernetes-mixin.
 //! Invariant: each has a section of its own in docs/runbooks/alerts.md.
 
 use crate::rule::{Alert, RuleGroup, Severity};
@@ -23,6 +24,7 @@ pub(crate) fn groups() -> Vec<RuleGroup> {
         group("covey-etcd", etcd()),
         group("covey-api", api()),
         group("covey-nodes", nodes()),
+        group("covey-adapters", adapters()),
         group("covey-operator", operator()),
     ]
 }
@@ -220,11 +222,46 @@ fn nodes() -> Vec<Alert> {
     ]
 }
 
+/// Of what stands between both clusters. How long each has to be so is more than a start takes.
+fn adapters() -> Vec<Alert> {
+    let behind = format!(
+        "max by (tenant, object) (covey_ccm_oldest_pending_seconds{{tenant!=\"\"}}) > 60\n{AT_REST}"
+    );
+    let headless = format!("max by (tenant) (covey_ccm_leader{{tenant!=\"\"}}) == 0\n{AT_REST}");
+    let stuck = format!(
+        "max by (tenant) (covey_csi_oldest_attach_seconds{{tenant!=\"\"}}) > 120\n{AT_REST}"
+    );
+    let stands = format!(
+        "(time() - max by (tenant) (covey_autoscaler_last_call_timestamp_seconds{{tenant!=\"\"}}) > 120\n\
+         or max by (tenant) (covey_autoscaler_world_age_seconds{{tenant!=\"\"}}) > 120)\n{AT_REST}"
+    );
+    vec![
+        of_one("CoveyCcmBehind", Severity::Ticket, "5m", &behind).says(
+            "Load balancers or nodes of {{ $labels.namespace }}/{{ $labels.name }} lag",
+            "What its cloud controller manager is to do for a {{ $labels.object }} has not been done for \
+             {{ $value | humanizeDuration }}.",
+        ),
+        of_one("CoveyCcmNoLeader", Severity::Ticket, "5m", &headless).says(
+            "Nobody sees to load balancers and nodes of {{ $labels.namespace }}/{{ $labels.name }}",
+            "No pod of its cloud controller manager leads: new load balancers get no address, and dead machines stay \
+             in those that there are.",
+        ),
+        of_one("CoveyCsiAttachStuck", Severity::Ticket, "3m", &stuck).says(
+            "A volume of {{ $labels.namespace }}/{{ $labels.name }} is stuck",
+            "One of its volumes has been on its way to or from a machine for {{ $value | humanizeDuration }}.",
+        ),
+        of_one("CoveyAutoscalerStands", Severity::Ticket, "2m", &stands).says(
+            "Node pools of {{ $labels.namespace }}/{{ $labels.name }} are not sized",
+            "Its Cluster Autoscaler has not called the adapter, or the adapter heard nothing of node pools, for \
+             {{ $value | humanizeDuration }}.",
+        ),
+    ]
+}
+
 fn operator() -> Vec<Alert> {
     let leaders = "sum(covey_leader) != on () clamp_min(max(covey_shard_members), 1)";
-    let bugs =
-        "sum by (controller) (increase(covey_reconcile_errors_total{class=\"bug\"}[10m])) > 0";
-    let slow = "histogram_quantile(0.95, sum by (controller, le) (rate(covey_queue_wait_seconds_bucket[10m]))) > 10";
+    let bugs = "sum by (controller) (increase(covey_reconcile_errors_total{tenant=\"\",class=\"bug\"}[10m])) > 0";
+    let slow = "histogram_quantile(0.95, sum by (controller, le) (rate(covey_queue_wait_seconds_bucket{tenant=\"\"}[10m]))) > 10";
     let webhook = "sum by (kind) (rate(covey_admission_requests_total{result=\"error\"}[5m])) > 0";
     vec![
         alert("CoveyOperatorDown", Severity::Page, "5m", "absent(covey_leader)").says(

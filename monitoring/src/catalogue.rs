@@ -6,6 +6,10 @@
 
 use crate::metric::{Group, Kind, Metric};
 
+use self::adapters::{AUTOSCALER, CLOUD_CONTROLLER, CSI};
+
+pub mod adapters;
+
 /// Series that one tenant cluster may have of all that the operator shows.
 pub const BUDGET: usize = 60;
 
@@ -101,7 +105,7 @@ pub const REQUESTS: Group = Group {
 /// Of whoever reconciles.
 pub const CONTROLLERS: Group = Group {
     title: "Controllers",
-    programs: &["operator", "ccm"],
+    programs: &["operator", "ccm", "csi-proxy", "autoscaler"],
     metrics: &[
         Metric {
             name: "covey_reconcile_runs_total",
@@ -151,6 +155,19 @@ pub const CONTROLLERS: Group = Group {
     ],
 };
 
+/// Of queues whose length is shown.
+pub const QUEUES: Group = Group {
+    title: "Queues",
+    programs: &["operator", "ccm"],
+    metrics: &[Metric {
+        name: "covey_queue_depth",
+        kind: Kind::Gauge,
+        help: "Objects that are due and wait for their turn",
+        labels: &[CONTROLLER],
+        per_tenant: 0,
+    }],
+};
+
 /// Of operators that share the work.
 pub const SHARES: Group = Group {
     title: "Shared work",
@@ -190,13 +207,6 @@ pub const TENANTS: Group = Group {
             kind: Kind::Gauge,
             help: "Control planes that start or are rolled out, and those that wait for it",
             labels: &[("state", "`running` or `waiting`")],
-            per_tenant: 0,
-        },
-        Metric {
-            name: "covey_queue_depth",
-            kind: Kind::Gauge,
-            help: "Objects that are due and wait for their turn",
-            labels: &[CONTROLLER],
             per_tenant: 0,
         },
         Metric {
@@ -480,13 +490,17 @@ pub const DASHBOARD: Group = Group {
 };
 
 /// All of them.
-pub const GROUPS: [Group; 9] = [
+pub const GROUPS: [Group; 13] = [
     TENANTS,
     CONTROLLERS,
+    QUEUES,
     SHARES,
     ADMISSION,
     REQUESTS,
     PROCESS,
+    CLOUD_CONTROLLER,
+    CSI,
+    AUTOSCALER,
     ACTIVATOR,
     OVERLAY,
     DASHBOARD,

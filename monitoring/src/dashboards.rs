@@ -1,5 +1,6 @@
 //! The dashboards: all tenant clusters, one of them, and the operator.
 //!
+//! Long because each panel stands here with what it asks for.
 //! Invariant: one of a tenant cluster asks for nothing of another; what is not scraped leaves a panel empty, and no more.
 
 use crate::alerts::named;
@@ -102,6 +103,7 @@ fn tenant() -> Dashboard {
     let mut panels = availability();
     panels.extend(control_plane());
     panels.extend(machines());
+    panels.extend(adapters());
     Dashboard {
         name: "tenant",
         title: "Covey / Tenant cluster",
@@ -277,6 +279,47 @@ fn machines() -> Vec<Panel> {
                 ),
             ],
         ),
+    ]
+}
+
+/// Of what stands between both clusters, where it is scraped.
+fn adapters() -> Vec<Panel> {
+    let of = |metric: &str, by: &str| format!("max by ({by}) ({metric}{{{TENANT}}})");
+    let rate = |metric: &str, by: &str| {
+        format!("sum by ({by}) (rate({metric}{{{TENANT}}}[$__rate_interval]))")
+    };
+    vec![
+        panel(
+            "Load balancers",
+            "short",
+            &[(&of("covey_ccm_load_balancers", "state"), "{{state}}")],
+        ),
+        panel(
+            "Volumes on machines",
+            "short",
+            &[(&of("covey_csi_attachments", "state"), "{{state}}")],
+        ),
+        panel(
+            "Longest lag",
+            "s",
+            &[
+                (
+                    &of("covey_ccm_oldest_pending_seconds", "object"),
+                    "{{object}}",
+                ),
+                (&of("covey_csi_oldest_attach_seconds", "tenant"), "volume"),
+            ],
+        )
+        .saying("Of what is not where it is to be: above a minute somebody waits for it."),
+        panel(
+            "Sizes that were refused",
+            "cps",
+            &[(
+                &rate("covey_autoscaler_refused_total", "method, reason"),
+                "{{method}} {{reason}}",
+            )],
+        )
+        .saying("What the Cluster Autoscaler wanted of node pools and did not get."),
     ]
 }
 

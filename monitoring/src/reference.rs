@@ -20,7 +20,8 @@ covey_tenant_condition{type=\"Ready\"} == 0
 ```
 
 Only the operator that leads, or where operators share the work the one whose work it is, shows a tenant cluster; its \
-series go with it. ";
+series go with it. What a program in a tenant namespace shows (cloud controller manager, CSI driver, autoscaler's \
+adapter) has the label `tenant` from whoever scrapes it, see [operations.md](operations.md#metrics). ";
 
 /// The page.
 #[must_use]

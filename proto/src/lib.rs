@@ -4,6 +4,8 @@
 //! Invariant: nobody edits what is below `generated/`; `tests/regenerate.rs` compares it with the
 //! `.proto` files, and writes it when `COVEY_UPDATE_GENERATED` is set.
 
+pub mod code;
+
 /// What every message can do: be encoded and decoded.
 pub use prost::Message;
 /// A length of time, and a point in time, as gRPC writes them.

@@ -12,11 +12,13 @@ use crate::problem::Problem;
 
 pub(crate) mod access;
 pub(crate) mod encryption;
+pub(crate) mod metrics;
 pub(crate) mod policy;
 pub(crate) mod providers;
 pub(crate) mod tenant_pods;
 pub use access::AccessSettings;
 pub use encryption::{EncryptionSettings, KmsPlugin};
+pub use metrics::{MetricsSettings, Scraper};
 pub use policy::{ApiServerPolicy, EndpointPolicy, LoadBalancerPolicy, Prefixes};
 pub use providers::{
     HetznerSettings, ImagePullPolicy, KernelSettings, KubeVirtSettings, MachinePolicy,
@@ -92,6 +94,8 @@ pub struct Settings {
     pub orphans: OrphanSettings,
     /// Who may be let into tenant clusters by AccessGrants.
     pub access: AccessSettings,
+    /// Who reads the metrics of programs in tenant namespaces.
+    pub metrics: MetricsSettings,
 }
 
 /// What becomes of tenant namespaces whose TenantCluster is gone: somebody took its finalizer off, or it
@@ -346,6 +350,7 @@ impl Default for Settings {
             encryption: EncryptionSettings::default(),
             orphans: OrphanSettings::default(),
             access: AccessSettings::default(),
+            metrics: MetricsSettings::default(),
         }
     }
 }

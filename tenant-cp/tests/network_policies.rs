@@ -206,3 +206,44 @@ fn programs_beside_control_planes_reach_no_more_than_where_the_management_api_is
         assert_eq!(outside(&settings, name), there, "{name}");
     }
 }
+
+#[test]
+fn metrics_of_programs_beside_control_planes_are_read_by_who_is_named_and_by_nobody_else() {
+    let mut v = minimal();
+    v.addons.cloud_controller.enabled = true;
+    v.addons.autoscaler.enabled = true;
+    v.autoscaler = Some(Default::default());
+    v.addons.csi.enabled = true;
+    v.storage = Some(Default::default());
+    let mut settings = Settings::default();
+    let admin = |settings: &Settings, name: &str| {
+        let spec = policy(&v, settings, name).unwrap();
+        let rules = spec["ingress"].as_array().unwrap().clone().into_iter();
+        let rules = rules.filter(|rule| rule["ports"][0]["port"] == 8080);
+        rules.collect::<Vec<_>>()
+    };
+    for name in ["ccm", "csi", "autoscaler"] {
+        assert!(admin(&settings, name).is_empty(), "{name}");
+    }
+    settings.metrics = serde_json::from_value(json!({ "from": [
+        { "namespace": "monitoring", "labels": { "app.kubernetes.io/name": "prometheus" } },
+        { "namespace": "agents" },
+    ] }))
+    .unwrap();
+    let namespace = |name: &str| json!({ "matchLabels": { "kubernetes.io/metadata.name": name } });
+    let pods = json!({ "matchLabels": { "app.kubernetes.io/name": "prometheus" } });
+    let rule = json!({
+        "from": [
+            { "namespaceSelector": namespace("monitoring"), "podSelector": pods },
+            { "namespaceSelector": namespace("agents") },
+        ],
+        "ports": [{ "protocol": "TCP", "port": 8080 }],
+    });
+    for name in ["ccm", "csi", "autoscaler"] {
+        assert_eq!(
+            admin(&settings, name),
+            std::slice::from_ref(&rule),
+            "{name}"
+        );
+    }
+}

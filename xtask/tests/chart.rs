@@ -107,6 +107,11 @@ fn mistakes_in_values_are_refused_with_their_place() {
             "/metrics/serviceMonitor/interval",
         ),
         ("metrics.rules.enabled=maybe", "/metrics/rules/enabled"),
+        (
+            "metrics.tenants.from[0].labels.a=b",
+            "/metrics/tenants/from/0",
+        ),
+        ("config.metrics.from[0].pod=b", "/config/metrics/from/0"),
         ("metrics.dashboards.folder=x", "'folder'"),
         (
             "networkPolicy.managementApi.ports[0]=70000",
@@ -430,6 +435,26 @@ fn rules_are_those_of_the_file_that_is_generated() {
     assert_eq!(rule["spec"], file);
     assert!(rule["spec"]["groups"][0]["rules"][0]["expr"].is_string());
     assert_eq!(rule["metadata"]["labels"]["release"], "prometheus");
+}
+
+#[test]
+fn programs_of_tenant_clusters_are_scraped_by_who_is_named_alone() {
+    let Some(helm) = helm() else { return };
+    let error = helm.template(&["--set", "metrics.tenants.enabled=true"]);
+    let error = error.expect_err("nobody is named");
+    assert!(error.contains("metrics.tenants.from"), "{error}");
+    let scraper = "metrics.tenants.from[0].namespace=monitoring";
+    let objects = helm.objects(&["--set", &format!("metrics.tenants.enabled=true,{scraper}")]);
+    let of_kind = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
+    assert_eq!(of_kind("PodMonitor").count(), 1);
+    let map = of_kind("ConfigMap").find(|map| map["metadata"]["name"] == "covey-config");
+    let text = map.unwrap()["data"]["config.yaml"].as_str().unwrap();
+    let settings: Settings = serde_saphyr::from_str(text).unwrap();
+    assert_eq!(settings.metrics.from.len(), 1);
+    assert_eq!(settings.metrics.from[0].namespace, "monitoring");
+    // Not enabled: nobody.
+    let objects = helm.objects(&["--set", scraper]);
+    assert!(!objects.iter().any(|object| object["kind"] == "PodMonitor"));
 }
 
 #[test]

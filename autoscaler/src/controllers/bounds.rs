@@ -5,6 +5,9 @@
 //! lowers the most is the operator's choice, as in any pool that is made smaller by hand.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use kit_client::errors::Classify;
 
 use crate::cache::state::State;
 use crate::context::Context;
@@ -22,10 +25,12 @@ pub fn due(state: &State) -> Vec<String> {
 
 /// Keeps pools within their bounds. Ends never.
 pub async fn run(ctx: Arc<Context>) {
-    let node_pools = &ctx.node_pools;
+    let (node_pools, metrics) = (&ctx.node_pools, &ctx.metrics.bounds);
     let bring = |id: String| async move {
+        let run = metrics.begin(Duration::ZERO);
         let within = |group: Group<'_>, state: &State| Ok(decide::bring_within(group, state));
         let brought = node_pools.change(&id, within).await;
+        run.finish(brought.as_ref().err().map(Classify::class));
         if let Err(error) = &brought {
             let error = kit_client::errors::chain(error);
             tracing::warn!(error, "could not bring {id} within its bounds");

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use api::names::PRIORITY_EXPANDER;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kit_client::errors::Classify;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -68,7 +69,10 @@ pub async fn run(ctx: Arc<Context>) {
     loop {
         changes.mark_unchanged();
         let wanted = ctx.cache.read(text);
-        if let Err(error) = write(&maps, &wanted).await {
+        let run = ctx.metrics.priorities.begin(Duration::ZERO);
+        let written = write(&maps, &wanted).await;
+        run.finish(written.as_ref().err().map(Classify::class));
+        if let Err(error) = written {
             let error = kit_client::errors::chain(&error);
             tracing::warn!(error, "could not write the priorities of pools");
             tokio::time::sleep(PAUSE).await;

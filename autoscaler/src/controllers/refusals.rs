@@ -5,13 +5,14 @@
 //! again. A pool that is wrong by itself says that, whatever else is refused.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::Reason;
 use api::node_pool::Refused;
 use kit::events::Notice;
+use kit_client::errors::Classify;
 
 use crate::cache::state::State;
-use crate::client::NodePools;
 use crate::context::Context;
 use crate::error::Refusal;
 use crate::node_group::template;
@@ -72,7 +73,7 @@ pub fn report(ctx: &Arc<Context>, id: &str, refusal: &Refusal) {
     };
     tokio::spawn(async move {
         if stays {
-            annotate(&ctx.node_pools, &id, &refused).await;
+            annotate(&ctx, &id, &refused).await;
         }
         let notice = Notice::warning(REASON, refused.message);
         ctx.events.publish(&about, &notice).await;
@@ -81,15 +82,17 @@ pub fn report(ctx: &Arc<Context>, id: &str, refusal: &Refusal) {
 
 /// Keeps it said of every pool what is wrong with it by itself. Ends never.
 pub async fn run(ctx: Arc<Context>) {
-    let node_pools = &ctx.node_pools;
+    let context = &ctx;
     let say =
-        |(id, refused): (String, Refused)| async move { annotate(node_pools, &id, &refused).await };
+        |(id, refused): (String, Refused)| async move { annotate(context, &id, &refused).await };
     ctx.cache.control_loop(due, say).await;
 }
 
 /// Whether it stands there.
-async fn annotate(node_pools: &NodePools, id: &str, refused: &Refused) -> bool {
-    let noted = node_pools.refuse(id, refused).await;
+async fn annotate(ctx: &Context, id: &str, refused: &Refused) -> bool {
+    let run = ctx.metrics.refusals.begin(Duration::ZERO);
+    let noted = ctx.node_pools.refuse(id, refused).await;
+    run.finish(noted.as_ref().err().map(Classify::class));
     if let Err(error) = &noted {
         let error = kit_client::errors::chain(error);
         tracing::warn!(

@@ -5,6 +5,7 @@
 //! whether a pool rolls, its nodes stay as they are.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::names::{ANNOTATION_SCALE_DOWN_DISABLED, ANNOTATION_SCALE_DOWN_DISABLED_BY};
 use k8s_openapi::api::core::v1::Node as ApiNode;
@@ -86,7 +87,11 @@ async fn write(
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
     };
-    match nodes.patch(node, &params, &Patch::Merge(patch)).await {
+    let run = ctx.metrics.scale_down.begin(Duration::ZERO);
+    let written = nodes.patch(node, &params, &Patch::Merge(patch)).await;
+    let failed = written.as_ref().err().filter(|error| !is_gone(error));
+    run.finish(failed.map(Classify::class));
+    match written {
         Ok(written) => {
             ctx.cache.apply(&WatchEvent::Node(Box::new(written)));
             true

@@ -69,6 +69,7 @@ impl Service {
         let message = kit_client::errors::chain(&error);
         let code = code(&error);
         tracing::warn!(call, group = id, ?code, "{call} is refused: {message}");
+        self.ctx.metrics.refused(call, &error);
         if let Error::Refused(refusal) = &error {
             refusals::report(&self.ctx, id, refusal);
         }

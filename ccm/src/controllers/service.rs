@@ -6,6 +6,7 @@
 use api::Reason;
 use kit::events::Notice;
 use kit_client::errors::{Class, Classify as _};
+use tokio::time::Instant;
 
 use crate::cache::triggers::Key;
 use crate::context::Context;
@@ -64,6 +65,8 @@ pub async fn reconcile(ctx: &Context, uid: &str) -> Result<(), Error> {
             apply::complain(ctx, &observed, &plan.complaints).await;
             ctx.services
                 .waiting(uid, plan.waiting_on.map(Reason::as_str));
+            let waits = plan.waiting_on == Some(Reason::NoAddressYet);
+            ctx.pending.without_address(uid, waits, Instant::now());
             return Error::all(errors).map_or(Ok(()), Err);
         }
         if plan

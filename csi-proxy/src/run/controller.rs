@@ -29,6 +29,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let port = Admin::new();
     port.metrics(kit::metrics::ProcessMetrics::register);
     port.metrics(|registry| requests.register(registry, "management"));
+    port.metrics(|registry| ctx.metrics.register(registry));
     let listed = Arc::clone(&ctx.cache);
     port.ready("watches", move || match listed.missing().as_slice() {
         [] => Ok(()),

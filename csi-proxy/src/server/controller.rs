@@ -16,8 +16,9 @@ use proto::csi;
 use proto::csi::controller_server::Controller;
 use proto::csi::controller_service_capability::Rpc;
 use proto::csi::controller_service_capability::rpc::Type;
+use tokio::time::Instant;
 use tonic::metadata::MetadataMap;
-use tonic::{Request, Response};
+use tonic::{Code, Request, Response};
 
 use crate::context::Context;
 use crate::settings::Offer;
@@ -137,10 +138,14 @@ macro_rules! calls {
 
             $(async fn $call(&self, request: Request<csi::$request>) -> Answer<csi::$response> {
                 let patience = self.patience(request.metadata());
+                let begun = Instant::now();
                 let result = async {
                     $module::$call(self.ready()?, request.get_ref(), patience).await
                 };
-                answer(stringify!($call), result.await)
+                let result = result.await;
+                let code = result.as_ref().err().map_or(Code::Ok, |status| status.code);
+                self.ctx.metrics.answered(stringify!($call), code, begun.elapsed());
+                answer(stringify!($call), result)
             })*
         }
     };

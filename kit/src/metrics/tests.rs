@@ -87,3 +87,31 @@ fn all_that_is_shown_stands_in_the_catalogue_as_it_is_shown() {
     let found = monitoring::exposition::differences(&groups, &text(&registry));
     assert_eq!(found, [""; 0]);
 }
+
+#[test]
+fn readings_are_read_anew_for_each_answer() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use crate::metrics::readings::{Reading, Readings};
+
+    let there = Arc::new(AtomicUsize::new(2));
+    let read = Arc::clone(&there);
+    let mut registry = Registry::default();
+    Readings::register(&mut registry, move || {
+        let number = read.load(Ordering::Relaxed);
+        let some = (number > 0).then_some((("state", "a"), number));
+        vec![
+            Reading::number("covey_all", "All", number),
+            Reading::numbers("covey_some", "Some", some),
+            Reading::seconds("covey_age", "Age", 1.5),
+        ]
+    });
+    let before = text(&registry);
+    has(&before, "covey_all 2.0");
+    has(&before, r#"covey_some{state="a"} 2.0"#);
+    has(&before, "covey_age_seconds 1.5");
+    there.store(0, Ordering::Relaxed);
+    let after = text(&registry);
+    has(&after, "covey_all 0.0");
+    assert!(!after.contains("covey_some{"), "{after}");
+}

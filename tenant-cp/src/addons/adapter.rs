@@ -4,12 +4,14 @@
 //! Invariant: its rights are a list, bound by name; none is outside the tenant namespace, but for the
 //! autoscaler's, which are in the user's.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::{
     api::{
-        core::v1::ServiceAccount,
+        core::v1::{ContainerPort, ServiceAccount},
         networking::v1::{
-            IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyPeer, NetworkPolicyPort,
-            NetworkPolicySpec,
+            IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule,
+            NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
         },
         rbac::v1::{
             ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
@@ -30,6 +32,8 @@ use crate::settings::Settings;
 use crate::validate::validated::Validated;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+/// Port of every adapter for probes and metrics.
+pub(crate) const ADMIN_PORT: i32 = 8080;
 
 /// A right: API group, resource, verbs.
 pub(crate) type Right = (&'static str, &'static str, &'static [&'static str]);
@@ -145,16 +149,50 @@ fn role_ref(kind: &str, name: &str) -> RoleRef {
     }
 }
 
-/// It reaches the tenant's API and the management API.
+/// The admin port by the name that scrapers find it by.
+pub(crate) fn admin_port() -> ContainerPort {
+    ContainerPort {
+        name: Some("admin".to_owned()),
+        container_port: ADMIN_PORT,
+        protocol: Some("TCP".to_owned()),
+        ..ContainerPort::default()
+    }
+}
+
+/// Whoever the configuration lets read metrics reaches the admin port; none where that is nobody.
+pub(crate) fn from_scrapers(settings: &Settings) -> Option<NetworkPolicyIngressRule> {
+    let of = |labels: BTreeMap<String, String>| LabelSelector {
+        match_labels: Some(labels),
+        ..LabelSelector::default()
+    };
+    let scrapers = settings.metrics.from.iter().map(|scraper| {
+        let name = scraper.namespace.clone();
+        let namespace = BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name)]);
+        NetworkPolicyPeer {
+            namespace_selector: Some(of(namespace)),
+            pod_selector: (!scraper.labels.is_empty()).then(|| of(scraper.labels.clone())),
+            ..NetworkPolicyPeer::default()
+        }
+    });
+    let scrapers: Vec<_> = scrapers.collect();
+    // A rule without peers would let everybody in.
+    (!scrapers.is_empty()).then(|| NetworkPolicyIngressRule {
+        from: Some(scrapers),
+        ports: Some(vec![port("TCP", ADMIN_PORT, None)]),
+    })
+}
+
+/// It reaches the tenant's API and the management API, and whoever reads metrics reaches it.
 pub(crate) fn both_apis(v: &Validated, settings: &Settings, name: &str) -> Object {
     policy(
         v,
         name,
         NetworkPolicySpec {
             pod_selector: Some(pods(name)),
-            policy_types: Some(vec!["Egress".to_owned()]),
+            policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
+            // Said, not left out: a rule that somebody adds is then found and taken away.
+            ingress: Some(from_scrapers(settings).into_iter().collect()),
             egress: Some(to_both_apis(settings)),
-            ..NetworkPolicySpec::default()
         },
     )
 }

@@ -25,7 +25,7 @@ use kit_objects::object::{self, Object};
 use pki::{Store, Want};
 use serde_json::{Value, json};
 
-use crate::addons::adapter::{self, Right};
+use crate::addons::adapter::{self, ADMIN_PORT, Right};
 use crate::addons::addon::{Addon, Leftover, Release};
 use crate::addons::manifest::Inputs;
 use crate::amounts::{self, Amounts};
@@ -52,8 +52,6 @@ pub const CLUSTER_ROLE: &str = "covey-ccm";
 pub const LEASE: &str = api::names::LEASE_CLOUD_CONTROLLER;
 /// ClusterRole and ClusterRoleBinding inside the tenant cluster.
 pub const ROLE: &str = "covey:ccm";
-/// Port for probes and metrics.
-const ADMIN_PORT: i32 = 8080;
 /// Annotation of the pod: hash of the certificate that it starts with.
 const ANNOTATION_CERTIFICATE: &str = "covey.dev/certificate-hash";
 /// Most replicas: one leads, one waits.
@@ -260,6 +258,7 @@ fn container(v: &Validated, settings: &Settings) -> Container {
         image: Some(pod::own_image(settings, &images.ccm_registry, &images.ccm)),
         args: Some(args(v, settings)),
         env: Some(vec![pod::own_name("POD_NAME")]),
+        ports: Some(vec![adapter::admin_port()]),
         resources: Some(pod::resources(
             &settings.resources.cloud_controller,
             &BTreeMap::new(),

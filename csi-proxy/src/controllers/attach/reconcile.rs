@@ -7,10 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::future::{join_all, join3};
-use kit::workqueue::{Priority, Queue};
-use kit_client::errors::{Classify, chain};
+use kit::workqueue::{self, Priority, Queue};
+use kit_client::errors::{Class, Classify, chain};
 use tokio::time::Instant;
 
 use super::hotplug::Answer;
@@ -97,13 +98,13 @@ impl Reconciler {
 
     async fn work(&self, urgent: bool) {
         loop {
-            let turn = match urgent {
-                true => self.queue.next_urgent().await.key,
-                false => self.queue.next().await.key,
+            let workqueue::Turn { key: turn, age, .. } = match urgent {
+                true => self.queue.next_urgent().await,
+                false => self.queue.next().await,
             };
             match &turn {
                 Turn::List => self.list_due(),
-                Turn::Job(key) => self.carry_out(key).await,
+                Turn::Job(key) => self.carry_out(key, age).await,
             }
             self.queue.done(&turn);
         }
@@ -112,10 +113,10 @@ impl Reconciler {
     fn list_due(&self) {
         let now = Instant::now();
         let mut inner = self.lock();
-        let due = self
-            .ctx
-            .cache
-            .read(|state| inner.memory.list_due(state, now));
+        let due = self.ctx.cache.read(|state| {
+            self.ctx.metrics.look(state, now);
+            inner.memory.list_due(state, now)
+        });
         for (key, job) in due.jobs {
             let priority = priority(&job);
             inner.jobs.insert(key.clone(), job);
@@ -134,21 +135,27 @@ impl Reconciler {
         self.tell(&inner.memory);
     }
 
-    async fn carry_out(&self, key: &Key) {
+    async fn carry_out(&self, key: &Key, age: Duration) {
         let Some(job) = self.lock().jobs.remove(key) else {
             return;
         };
+        let run = self.ctx.metrics.attachments.begin(age);
         let result = match &job {
             Job::Write(machine, change) => write(&self.ctx, machine, change.clone()).await,
-            Job::Release(volume, from) => release(&self.ctx, volume, from).await,
+            Job::Release(volume, from) => {
+                let outcome = release(&self.ctx, volume, from).await;
+                outcome.map(|outcome| (outcome, None))
+            }
         };
-        let outcome = result.unwrap_or_else(|error| {
+        let (outcome, class) = result.unwrap_or_else(|error| {
             log(key, &error);
-            Outcome {
+            let outcome = Outcome {
                 failure: Some(refusal::of_disk(error.code(), &chain(&error))),
                 ..Outcome::default()
-            }
+            };
+            (outcome, Some(error.class()))
         });
+        run.finish(class);
         let mut inner = self.lock();
         inner
             .memory
@@ -176,7 +183,12 @@ fn log(key: &Key, error: &Error) {
     );
 }
 
-async fn write(ctx: &Context, machine: &Machine, mut change: Change) -> Result<Outcome, Error> {
+/// What came of it, and the class of the first error where a part of it failed.
+async fn write(
+    ctx: &Context,
+    machine: &Machine,
+    mut change: Change,
+) -> Result<(Outcome, Option<Class>), Error> {
     // A watch of machines may be ahead of the one of claims: what goes out has to be unwanted in
     // the claim as it is now.
     let mut outcome = Outcome::default();
@@ -196,7 +208,7 @@ async fn write(ctx: &Context, machine: &Machine, mut change: Change) -> Result<O
     }
     change.unplug = unplug;
     if change.is_empty() {
-        return Ok(outcome);
+        return Ok((outcome, None));
     }
     let namespace = &ctx.settings.namespace;
     let way = ctx.settings.offer.hotplug;
@@ -215,7 +227,9 @@ async fn write(ctx: &Context, machine: &Machine, mut change: Change) -> Result<O
             Err(error) => log(&Key::Machine(machine.name.clone()), error),
         }
     }
-    Ok(judge(&answers, outcome))
+    let mut failed = answers.iter().filter_map(|a| a.result.as_ref().err());
+    let class = failed.next().map(Classify::class);
+    Ok((judge(&answers, outcome), class))
 }
 
 /// What came of all requests of a write.

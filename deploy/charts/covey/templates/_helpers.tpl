@@ -76,7 +76,12 @@ programs in tenant namespaces go as the operator does. */}}
 {{- if not .Values.admissionPolicies.enabled }}
 {{- $access = dict "access" (dict "enabled" false) }}
 {{- end }}
-{{- toYaml (merge (dict "operatorNamespace" .Release.Namespace) $access .Values.config $api) }}
+{{- /* Whoever has the PodMonitor is let in, too. */}}
+{{- $metrics := dict }}
+{{- if .Values.metrics.tenants.enabled }}
+{{- $metrics = dict "metrics" (dict "from" .Values.metrics.tenants.from) }}
+{{- end }}
+{{- toYaml (merge (dict "operatorNamespace" .Release.Namespace) $access .Values.config $api $metrics) }}
 {{- end }}
 
 {{/* Matches requests of the operator's own account. */}}

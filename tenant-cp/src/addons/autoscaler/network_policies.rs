@@ -1,5 +1,5 @@
 //! NetworkPolicies of the addon: the Cluster Autoscaler reaches the adapter and the tenant's API, the
-//! adapter both APIs.
+//! adapter both APIs, and whoever reads metrics the adapter's admin port.
 //!
 //! Invariant: nobody but the Cluster Autoscaler reaches the adapter's gRPC service.
 
@@ -16,13 +16,15 @@ use crate::validate::validated::Validated;
 pub(crate) fn policies(v: &Validated, settings: &Settings) -> [Object; 2] {
     let grpc = || Some(vec![adapter::port("TCP", PORT, None)]);
     let types = |types: &[&str]| Some(types.iter().map(|&text| text.to_owned()).collect());
+    let mut ingress = vec![NetworkPolicyIngressRule {
+        from: Some(vec![adapter::peer(STOCK)]),
+        ports: grpc(),
+    }];
+    ingress.extend(adapter::from_scrapers(settings));
     let adapter = NetworkPolicySpec {
         pod_selector: Some(adapter::pods(NAME)),
         policy_types: types(&["Ingress", "Egress"]),
-        ingress: Some(vec![NetworkPolicyIngressRule {
-            from: Some(vec![adapter::peer(STOCK)]),
-            ports: grpc(),
-        }]),
+        ingress: Some(ingress),
         egress: Some(adapter::to_both_apis(settings)),
     };
     let stock = NetworkPolicySpec {

@@ -19,6 +19,7 @@ use kit_objects::object::{self, Object};
 use pki::Store;
 use serde_json::json;
 
+use crate::addons::adapter::{self, ADMIN_PORT};
 use crate::addons::autoscaler::certificates::CLOUD_CONFIG;
 use crate::addons::autoscaler::names::{AUTHORITY, CLIENT, GRPC_DIR, NAME, PORT, SERVER, STOCK};
 use crate::desired::pod;
@@ -29,8 +30,6 @@ use crate::settings::Settings;
 use crate::validate::quantity::bytes;
 use crate::validate::validated::Validated;
 
-/// Port of the adapter for probes and metrics.
-const ADMIN_PORT: i32 = 8080;
 /// Port of the Cluster Autoscaler for probes and metrics, its default.
 const STOCK_PORT: i32 = 8085;
 /// Annotation of a pod: hash of the certificates that it starts with.
@@ -147,6 +146,7 @@ fn adapter(v: &Validated, settings: &Settings) -> Container {
             format!("--patience={PATIENCE}"),
         ]),
         env: Some(vec![pod::own_name("POD_NAME")]),
+        ports: Some(vec![adapter::admin_port()]),
         resources: Some(pod::resources(
             &settings.resources.autoscaler,
             &BTreeMap::new(),

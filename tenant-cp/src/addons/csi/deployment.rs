@@ -20,6 +20,7 @@ use kit_objects::object::{self, Object};
 use pki::Store;
 use serde_json::json;
 
+use crate::addons::adapter::{self, ADMIN_PORT};
 use crate::addons::csi::names::NAME;
 use crate::addons::csi::sidecars::{CAPACITIES, Sidecar, sidecars};
 use crate::desired::pod;
@@ -31,8 +32,6 @@ use crate::validate::validated::Validated;
 
 /// Annotation of the pod: hash of the authority that the sidecars start with.
 const ANNOTATION_AUTHORITY: &str = "covey.dev/authority-hash";
-/// Port for probes and metrics.
-const ADMIN_PORT: i32 = 8080;
 /// Where the driver and the sidecars meet.
 const SOCKET_DIR: &str = "/run/csi";
 /// Where a program finds the account that its pod runs as (client-go, kube).
@@ -118,6 +117,7 @@ fn driver(v: &Validated, settings: &Settings, offer: &Offer) -> Container {
             format!("--offer={}", json!(offer)),
             format!("--admin-address=0.0.0.0:{ADMIN_PORT}"),
         ]),
+        ports: Some(vec![adapter::admin_port()]),
         resources: Some(pod::resources(&settings.resources.csi, &BTreeMap::new())),
         security_context: Some(pod::container_security()),
         liveness_probe: Some(pod::probe("/livez", ADMIN_PORT, "HTTP", 20, 6)),

@@ -18,7 +18,7 @@
 //! | workers | the endpoint, where that is a port of nodes | that port |
 //! | workers | everywhere else, but for `network.reserved` and cloud metadata | all |
 //!
-//! What an addon needs besides is in its own folder below [`crate::addons`].
+//! What an addon needs besides, and who reads the metrics of its programs, is in its own folder below [`crate::addons`].
 //!
 //! Workers are the pods that virtual machines run in; a machine has the address of its pod, so what
 //! holds for the pod holds for the node and, behind its address, for the tenant's pods. That workers

@@ -11,37 +11,14 @@ use std::path::Path;
 use std::process::Command;
 
 use lab::programs::Program;
-use monitoring::rule::{self, Recording, RuleGroup, Severity};
+use monitoring::rule::Severity::{Page, Ticket};
+use monitoring::rule::{self, Recording, RuleGroup};
 use monitoring::rules;
 
-/// What is seen, minute by minute, and whether an alert fires then.
-struct Case {
-    alert: &'static str,
-    severity: Severity,
-    /// Series and their values, as promtool writes them: `1x60` is one for an hour, `0+6x60` six more a minute.
-    series: &'static [(&'static str, &'static str)],
-    /// When it is looked, in minutes.
-    at: u32,
-    fires: bool,
-}
+use crate::case::{ASLEEP, Case, case};
 
-const fn case(
-    alert: &'static str,
-    severity: Severity,
-    fires: bool,
-    at: u32,
-    series: &'static [(&'static str, &'static str)],
-) -> Case {
-    Case {
-        alert,
-        severity,
-        series,
-        at,
-        fires,
-    }
-}
-
-use Severity::{Page, Ticket};
+mod adapters;
+mod case;
 
 const OK: &str = r#"covey_tenant_probe_requests_total{tenant="t",via="service",result="ok"}"#;
 const FAILED: &str =
@@ -50,7 +27,6 @@ const OBJECTIVE: (&str, &str) = (
     r#"covey_tenant_availability_objective_ratio{tenant="t"}"#,
     "0.999x400",
 );
-const ASLEEP: (&str, &str) = (r#"covey_tenant_state{tenant="t",state="asleep"}"#, "1x60");
 const LEAF: &str =
     r#"covey_tenant_certificate_not_after_timestamp_seconds{tenant="t",kind="leaf"}"#;
 const AUTHORITY: &str =
@@ -58,7 +34,7 @@ const AUTHORITY: &str =
 const SIZE: &str = r#"etcd_mvcc_db_total_size_in_bytes{tenant="t",pod="etcd-0"}"#;
 const QUOTA: &str = r#"etcd_server_quota_backend_bytes{tenant="t",pod="etcd-0"}"#;
 
-/// All cases.
+/// Cases of all but adapters.
 const CASES: &[Case] = &[
     case(
         "CoveyTenantErrorBudgetBurn",
@@ -599,13 +575,18 @@ const CASES: &[Case] = &[
     ),
 ];
 
+/// All cases.
+fn all() -> impl Iterator<Item = &'static Case> {
+    CASES.iter().chain(adapters::CASES)
+}
+
 #[test]
 fn every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() {
     let groups = rules::groups();
     let alerts = groups.iter().flat_map(|group| &group.alerts);
     let wanted: BTreeSet<_> = alerts.map(|alert| (alert.name, alert.severity)).collect();
     for fires in [true, false] {
-        let cases = CASES.iter().filter(|case| case.fires == fires);
+        let cases = all().filter(|case| case.fires == fires);
         let played: BTreeSet<_> = cases.map(|case| (case.alert, case.severity)).collect();
         assert_eq!(played, wanted, "fires: {fires}");
     }
@@ -623,7 +604,7 @@ fn rules_are_read_and_do_what_they_are_for() {
         rule::file(&rules::groups()),
     )
     .unwrap();
-    std::fs::write(folder.path().join("cases.yaml"), written(CASES)).unwrap();
+    std::fs::write(folder.path().join("cases.yaml"), written(all())).unwrap();
     run(
         &promtool,
         folder.path(),
@@ -686,7 +667,7 @@ fn run(promtool: &Path, folder: &Path, args: &[&str]) {
 
 /// The cases as promtool reads them. It is asked for the series `ALERTS`, which Prometheus has for whatever fires, because
 /// of alerts themselves it compares every annotation.
-fn written(cases: &[Case]) -> String {
+fn written(cases: impl Iterator<Item = &'static Case>) -> String {
     let mut text = "rule_files: [rules.yaml]\nevaluation_interval: 1m\ntests:\n".to_owned();
     for case in cases {
         let info = [(
