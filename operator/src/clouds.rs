@@ -185,6 +185,7 @@ fn swept(outcome: &Outcome) -> Swept {
         let kind = match leak.kind {
             Kind::Server => "server",
             Kind::Disk => "disk",
+            Kind::Interface => "interface",
             Kind::Address => "primary IP",
             Kind::Volume => "volume",
         };

@@ -10,6 +10,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     /// None: no body (204).
     pub(crate) body: Option<Value>,
+    /// Headers of its own.
+    pub(crate) headers: Vec<(&'static str, String)>,
 }
 
 impl Answer {
@@ -17,6 +19,7 @@ impl Answer {
         Self {
             status,
             body: Some(body),
+            headers: Vec::new(),
         }
     }
 
@@ -24,6 +27,13 @@ impl Answer {
         Self {
             status: 204,
             body: None,
+            headers: Vec::new(),
         }
+    }
+
+    /// With a header more.
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
     }
 }

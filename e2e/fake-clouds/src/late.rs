@@ -13,4 +13,5 @@ pub(crate) struct Late {
     pub(crate) query: String,
     pub(crate) token: String,
     pub(crate) body: Vec<u8>,
+    pub(crate) is_new: bool,
 }

@@ -34,6 +34,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) query: &'a str,
     pub(crate) token: &'a str,
     pub(crate) body: &'a [u8],
+    /// Nothing must be there yet (`If-None-Match: *`).
+    pub(crate) is_new: bool,
     /// Lists name a next page for ever.
     pub(crate) endless: bool,
 }
@@ -106,6 +108,7 @@ pub(crate) fn catch_up<V: Vendor>(vendor: &mut V, now: Timestamp) {
             query: &late.query,
             token: &late.token,
             body: &late.body,
+            is_new: late.is_new,
             endless: false,
         };
         vendor.answer(&asked, late.at);
@@ -153,6 +156,9 @@ async fn handle<V: Vendor>(
     {
         response = response.header("retry-after", *seconds);
     }
+    for (name, value) in &answer.headers {
+        response = response.header(*name, value);
+    }
     let text = match (&decided.fault, &answer.body) {
         (Some(Fault::Garbage), _) => "<html>busy</html>".to_owned(),
         (_, Some(body)) => body.to_string(),
@@ -184,6 +190,8 @@ fn decide<V: Vendor>(
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let token = token.strip_prefix("Bearer ").unwrap_or_default();
+    let is_new = parts.headers.get("if-none-match");
+    let is_new = is_new.is_some_and(|value| value == "*");
     let number = contents.journal().entries.len();
     let fault = contents.script().of(number, method, &path, &query);
     let (taken, headers) = contents.count(token, now);
@@ -198,6 +206,7 @@ fn decide<V: Vendor>(
                 query: &query,
                 token,
                 body,
+                is_new,
                 endless,
             },
             now,
@@ -213,6 +222,7 @@ fn decide<V: Vendor>(
                 query: query.clone(),
                 token: token.to_owned(),
                 body: body.to_vec(),
+                is_new,
             });
             None
         }

@@ -1,7 +1,9 @@
 //! How often an API may be asked: half of what a project has, because the project's owner asks it too.
 //!
 //! An API lets a project ask so often in an hour, refilled all the time, and may say in each answer how much is left
-//! (Hetzner's documentation, "Rate Limiting"). A 429 counts for the project, so it pauses everything, not one Machine.
+//! (Hetzner's documentation, "Rate Limiting"). Another has a bucket, and says how large it is and how fast it fills
+//! (Azure's, "Understand how Azure Resource Manager throttles requests"). A 429 counts for the project, so it pauses
+//! everything, not one Machine.
 //!
 //! Invariant: what changes something is let through longer than what only looks, so that looking never keeps a machine
 //! from being deleted; a clock that is wrong changes nothing, since times of the API are compared with its own.
@@ -26,6 +28,8 @@ const PAUSE: i64 = 5;
 const LONGEST: i64 = 300;
 /// Below this part of the project's limit only what changes something is sent: one in so many.
 const LOW: u32 = 10;
+/// The same of a bucket.
+const BUCKET_LOW: u32 = 5;
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -51,10 +55,28 @@ pub struct Told {
     pub retry_after: Option<i64>,
 }
 
+/// A bucket of requests, of which half are ours.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Bucket {
+    /// Requests that it holds.
+    pub most: u32,
+    /// Requests that come back in each second.
+    pub per_second: u32,
+}
+
+/// How requests are counted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Limit {
+    /// So many in an hour.
+    Hour(u32),
+    /// By a bucket.
+    Bucket(Bucket),
+}
+
 /// How much may still be asked.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Budget {
-    limit: u32,
+    limit: Limit,
     /// Thousandths of requests that are left of our own share.
     left: i64,
     at: Timestamp,
@@ -68,14 +90,26 @@ impl Budget {
     /// A full one. `limit`: requests in an hour, until an answer says otherwise.
     #[must_use]
     pub fn new(now: Timestamp, limit: u32) -> Self {
-        Self {
+        Self::full(now, Limit::Hour(limit))
+    }
+
+    /// A full one of a bucket, whose size no answer says.
+    #[must_use]
+    pub fn of_bucket(now: Timestamp, bucket: Bucket) -> Self {
+        Self::full(now, Limit::Bucket(bucket))
+    }
+
+    fn full(now: Timestamp, limit: Limit) -> Self {
+        let mut budget = Self {
             limit,
-            left: i64::from(limit) * UNIT / BURST_PART,
+            left: 0,
             at: now,
             paused_until: None,
             pauses: 0,
             remaining: None,
-        }
+        };
+        budget.left = budget.burst();
+        budget
     }
 
     /// Takes one request.
@@ -91,8 +125,7 @@ impl Budget {
             self.paused_until = None;
         }
         if use_ == Use::Look && self.is_low(now) {
-            // By then a tenth is there again.
-            return Err(Duration::from_secs(60));
+            return Err(self.until_more());
         }
         let floor = match use_ {
             Use::Look => self.burst() / RESERVE_PART,
@@ -109,8 +142,10 @@ impl Budget {
 
     /// Takes in what an answer says. `throttled`: it was a 429. Gives how long everything pauses then.
     pub fn learn(&mut self, now: Timestamp, told: Told, throttled: bool) -> Option<Duration> {
-        if let Some(limit) = told.limit.filter(|limit| *limit > 0) {
-            self.limit = limit;
+        if let (Some(limit), Limit::Hour(known)) =
+            (told.limit.filter(|limit| *limit > 0), &mut self.limit)
+        {
+            *known = limit;
         }
         if let Some(remaining) = told.remaining {
             self.remaining = Some((remaining, now));
@@ -132,12 +167,18 @@ impl Budget {
 
     /// Thousandths of requests that come back in a second.
     fn rate(&self) -> i64 {
-        i64::from(self.limit) * UNIT / HOUR / REFILL_PART
+        match self.limit {
+            Limit::Hour(limit) => i64::from(limit) * UNIT / HOUR / REFILL_PART,
+            Limit::Bucket(bucket) => i64::from(bucket.per_second) * UNIT / 2,
+        }
     }
 
     /// Thousandths of requests in one go.
     fn burst(&self) -> i64 {
-        i64::from(self.limit) * UNIT / BURST_PART
+        match self.limit {
+            Limit::Hour(limit) => i64::from(limit) * UNIT / BURST_PART,
+            Limit::Bucket(bucket) => i64::from(bucket.most) * UNIT / 2,
+        }
     }
 
     fn refill(&mut self, now: Timestamp) {
@@ -155,8 +196,29 @@ impl Budget {
             return false;
         };
         let passed = u64::try_from(now.duration_since(at).as_secs()).unwrap_or_default();
-        let back = passed.saturating_mul(u64::from(self.limit)) / 3600;
-        u64::from(remaining).saturating_add(back) < u64::from(self.limit / LOW)
+        let (back, low) = match self.limit {
+            Limit::Hour(limit) => (
+                passed.saturating_mul(u64::from(limit)) / 3600,
+                u64::from(limit / LOW),
+            ),
+            Limit::Bucket(bucket) => (
+                passed.saturating_mul(u64::from(bucket.per_second)),
+                u64::from(bucket.most / BUCKET_LOW),
+            ),
+        };
+        u64::from(remaining).saturating_add(back) < low
+    }
+
+    /// How long until as much is there again as looking leaves.
+    fn until_more(&self) -> Duration {
+        match self.limit {
+            // By then a tenth is there again.
+            Limit::Hour(_) => Duration::from_secs(60),
+            Limit::Bucket(bucket) => {
+                let seconds = bucket.most / BUCKET_LOW / bucket.per_second.max(1);
+                Duration::from_secs(u64::from(seconds) + 1)
+            }
+        }
     }
 }
 
@@ -254,6 +316,33 @@ mod tests {
         assert!(budget.take(at(0), Use::Look).is_err());
         assert_eq!(budget.take(at(0), Use::Change), Ok(()));
         assert_eq!(budget.take(at(300), Use::Look), Ok(()), "it came back");
+    }
+
+    #[test]
+    fn of_a_bucket_half_is_taken_and_looking_waits_while_little_is_left() {
+        let bucket = Bucket {
+            most: 200,
+            per_second: 10,
+        };
+        let mut budget = Budget::of_bucket(at(0), bucket);
+        let mut taken = |now| {
+            (0..1000)
+                .filter(|_| budget.take(now, Use::Change).is_ok())
+                .count()
+        };
+        assert_eq!(taken(at(0)), 100);
+        assert_eq!(taken(at(4)), 20, "half of what came back");
+        let mut budget = Budget::of_bucket(at(0), bucket);
+        let told = Told {
+            limit: Some(7),
+            remaining: Some(20),
+            ..Told::default()
+        };
+        budget.learn(at(0), told, false);
+        let wait = budget.take(at(0), Use::Look).unwrap_err();
+        assert_eq!(wait, Duration::from_secs(5));
+        assert_eq!(budget.take(at(0), Use::Change), Ok(()));
+        assert_eq!(budget.take(at(5), Use::Look), Ok(()), "it came back");
     }
 
     proptest! {

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use kit_client::crypto::install_crypto;
 use kube::client::ConfigExt as _;
 
-use crate::budget::{Budget, Told, Use};
+use crate::budget::{Bucket, Budget, Told, Use};
 use crate::clock::Clock;
 use crate::fault::FaultKind;
 
@@ -45,6 +45,8 @@ pub const ONE: usize = 1 << 20;
 const IDLE: usize = 4;
 /// Most characters of what a cloud calls a request.
 const ID: usize = 64;
+/// Most bytes of an address at which an answer says that it is done (documentation of Azure, 4 KB).
+const OPERATION: usize = 4096;
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +95,9 @@ pub struct Reply {
     pub request: Option<String>,
     /// The cloud's clock; none: it did not say.
     pub date: Option<Timestamp>,
+    /// Where it says what becomes of what it began (`Azure-AsyncOperation`), whole, and to be believed by nobody who has
+    /// not looked whose address it is.
+    pub operation: Option<String>,
 }
 
 impl Reply {
@@ -122,6 +127,8 @@ pub struct HttpClient {
     id_header: &'static str,
     clock: Arc<dyn Clock>,
     budget: Mutex<Budget>,
+    /// Of what changes something; none: it counts with what looks.
+    changes: Option<Mutex<Budget>>,
 }
 
 impl HttpClient {
@@ -174,8 +181,20 @@ impl HttpClient {
             endpoint: endpoint.trim_end_matches('/').to_owned(),
             id_header,
             budget: Mutex::new(Budget::new(clock.now(), limit)),
+            changes: None,
             clock,
         })
+    }
+
+    /// The same of a cloud that has a bucket for what looks and another for what changes something.
+    #[must_use]
+    pub fn with_buckets(self, looks: Bucket, changes: Bucket) -> Self {
+        let now = self.clock.now();
+        Self {
+            budget: Mutex::new(Budget::of_bucket(now, looks)),
+            changes: Some(Mutex::new(Budget::of_bucket(now, changes))),
+            ..self
+        }
     }
 
     /// Sends it, once, and reads its answer.
@@ -183,7 +202,20 @@ impl HttpClient {
     /// # Errors
     /// When there is no whole answer.
     pub async fn send(&self, call: Call) -> Result<Reply, Lost> {
-        let taken = self.budget(|budget, now| budget.take(now, call.use_));
+        self.send_with(call, &[]).await
+    }
+
+    /// The same with more headers.
+    ///
+    /// # Errors
+    /// When there is no whole answer.
+    pub async fn send_with(
+        &self,
+        call: Call,
+        headers: &[(&'static str, &'static str)],
+    ) -> Result<Reply, Lost> {
+        let use_ = call.use_;
+        let taken = self.budget(use_, |budget, now| budget.take(now, use_));
         if let Err(after) = taken {
             return Err(Lost {
                 kind: FaultKind::Throttled { after: Some(after) },
@@ -192,22 +224,29 @@ impl HttpClient {
             });
         }
         let largest = call.largest;
-        let request = self.request(call)?;
+        let request = self.request(call, headers)?;
         let deadline = self.clock.wait(ANSWER);
         tokio::select! {
             biased;
-            answer = self.exchange(request, largest) => answer,
+            answer = self.exchange(request, use_, largest) => answer,
             () = deadline => Err(unavailable(NO_ANSWER, format!("no answer within {} s", ANSWER.as_secs()))),
         }
     }
 
-    fn request(&self, call: Call) -> Result<Request<Full<Bytes>>, Lost> {
+    fn request(
+        &self,
+        call: Call,
+        headers: &[(&'static str, &'static str)],
+    ) -> Result<Request<Full<Bytes>>, Lost> {
         let mut request = Request::builder()
             .method(call.method)
             .uri(format!("{}{}", self.endpoint, call.path))
             .header(USER_AGENT, concat!("covey/", env!("CARGO_PKG_VERSION")));
         if let Some(authorization) = call.authorization {
             request = request.header(AUTHORIZATION, authorization);
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
         let body = match call.body {
             Some((type_, body)) => {
@@ -224,12 +263,20 @@ impl HttpClient {
         })
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>, largest: usize) -> Result<Reply, Lost> {
+    async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+        use_: Use,
+        largest: usize,
+    ) -> Result<Reply, Lost> {
         let answer = self.client.request(request).await;
         let answer = answer.map_err(|error| unavailable(NO_ANSWER, causes(&error)))?;
         let status = answer.status().as_u16();
         let told = told(answer.headers());
-        let after = self.budget(|budget, now| budget.learn(now, told, status == 429));
+        let after = self.budget(use_, |budget, now| budget.learn(now, told, status == 429));
+        let operation = text(answer.headers(), "azure-asyncoperation");
+        let operation = operation.filter(|operation| operation.len() <= OPERATION);
+        let operation = operation.map(str::to_owned);
         let request = text(answer.headers(), self.id_header);
         let request = request.map(|id| id.chars().take(ID).collect());
         let body = Limited::new(answer.into_body(), largest).collect().await;
@@ -247,17 +294,22 @@ impl HttpClient {
             after,
             request,
             date: told.date.and_then(|date| Timestamp::from_second(date).ok()),
+            operation,
         })
     }
 
     /// Takes in that an answer said otherwise than by its status that it is asked too often. Gives how long everything
     /// pauses.
     pub fn pause(&self) -> Option<Duration> {
-        self.budget(|budget, now| budget.learn(now, Told::default(), true))
+        self.budget(Use::Look, |budget, now| {
+            budget.learn(now, Told::default(), true)
+        })
     }
 
-    fn budget<T>(&self, ask: impl FnOnce(&mut Budget, Timestamp) -> T) -> T {
-        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+    fn budget<T>(&self, use_: Use, ask: impl FnOnce(&mut Budget, Timestamp) -> T) -> T {
+        let changes = self.changes.as_ref().filter(|_| use_ == Use::Change);
+        let budget = changes.unwrap_or(&self.budget);
+        let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
         ask(&mut budget, self.clock.now())
     }
 }
@@ -302,11 +354,30 @@ fn told(headers: &HeaderMap) -> Told {
     let date = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
     Told {
         limit: small("ratelimit-limit"),
-        remaining: small("ratelimit-remaining"),
+        remaining: remaining(headers),
         reset: number("ratelimit-reset"),
         date: date.map(|date| date.timestamp().as_second()),
         retry_after: number(RETRY_AFTER.as_str()),
     }
+}
+
+/// How many requests are left; of several counts the least.
+fn remaining(headers: &HeaderMap) -> Option<u32> {
+    let one = [
+        "ratelimit-remaining",
+        "x-ms-ratelimit-remaining-subscription-reads",
+        "x-ms-ratelimit-remaining-subscription-writes",
+        "x-ms-ratelimit-remaining-subscription-deletes",
+    ];
+    let one = one.into_iter().filter_map(|name| text(headers, name));
+    // `Microsoft.Compute/HighCostGet3Min;46,Microsoft.Compute/HighCostGet30Min;200`
+    let of_resource = headers.get_all("x-ms-ratelimit-remaining-resource").iter();
+    let of_resource = of_resource.filter_map(|value| value.to_str().ok());
+    let of_resource = of_resource
+        .flat_map(|value| value.split(','))
+        .filter_map(|policy| policy.rsplit_once(';').map(|(_, count)| count));
+    let counts = one.chain(of_resource);
+    counts.filter_map(|count| count.trim().parse().ok()).min()
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -366,5 +437,22 @@ mod tests {
         assert_eq!(told.reset, Some(1_790_000_010));
         assert_eq!(told.date, Some(1_790_000_000));
         assert_eq!(told.retry_after, None);
+    }
+
+    #[test]
+    fn of_several_counts_the_least_is_left() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(remaining(&headers), None);
+        for (name, value) in [
+            ("x-ms-ratelimit-remaining-subscription-reads", "249"),
+            (
+                "x-ms-ratelimit-remaining-resource",
+                "Microsoft.Compute/HighCostGet3Min;46,Microsoft.Compute/HighCostGet30Min;200",
+            ),
+            ("x-ms-ratelimit-remaining-resource", "odd"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        assert_eq!(remaining(&headers), Some(46));
     }
 }

@@ -27,6 +27,8 @@ pub enum Kind {
     Server,
     /// A disk that was made with a server, and has nothing but its system on it.
     Disk,
+    /// An interface of a network, where that is a thing of its own.
+    Interface,
     /// An address.
     Address,
     /// A volume.

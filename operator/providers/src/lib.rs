@@ -19,6 +19,7 @@
 //! |---|---|
 //! | [`clock`] | the time, and waiting |
 //! | [`token`] | what lets a client in |
+//! | [`tokens`] | one that is kept for as long as it lives, and the cloud's clock |
 //! | [`budget`] | how often an API may be asked; pure |
 //! | [`http_client`] | one request and its answer |
 //! | [`identity`] | names and labels of what is made; pure |
@@ -58,6 +59,7 @@ pub mod presence;
 pub mod refused;
 pub mod subject;
 pub mod token;
+pub mod tokens;
 
 pub use absence::Proof;
 pub use capabilities::Capabilities;

@@ -74,6 +74,34 @@ impl Refused {
     }
 }
 
+/// What a cloud was asked, for sentences.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Asked {
+    /// Which provider.
+    pub provider: &'static str,
+    /// `create`, `delete`, `list`, `read`, `restart`, `tag`, `use`.
+    pub verb: &'static str,
+    /// `instance a`.
+    pub object: String,
+}
+
+impl Asked {
+    /// That it was not done.
+    #[must_use]
+    pub fn refused(&self, kind: FaultKind, code: &str, message: impl Into<String>) -> Refused {
+        Refused {
+            provider: self.provider,
+            verb: self.verb,
+            object: self.object.clone(),
+            kind,
+            code: code.to_owned(),
+            message: message.into(),
+            request: None,
+            mend: None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,9 +1,9 @@
 //! Tokens, which are had for what a key signed.
 //!
-//! Invariant: a token is kept in memory alone, and not longer than it lives; the times in an assertion are those of
+//! Invariant: the times in an assertion are those of
 //! whom it is sent to, so a clock of ours that is wrong keeps nobody out; neither key nor token stands in an error.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
@@ -11,6 +11,7 @@ use providers::budget::Use;
 use providers::clock::Clock;
 use providers::http_client::{BuildError, Call, HttpClient, ONE, Reply, UNREADABLE};
 use providers::token::Token;
+use providers::tokens::Tokens;
 use providers::{FaultKind, Refused};
 
 use crate::key::ServiceKey;
@@ -19,8 +20,6 @@ use crate::schema::{Granted, NotGranted};
 
 /// Requests of tokens in an hour: nobody needs so many.
 const LIMIT: u32 = 3600;
-/// How long before its end a token is not used any more.
-const EARLY: SignedDuration = SignedDuration::from_mins(5);
 /// By so much clocks may differ before an assertion is made anew by the other one.
 const SKEW: SignedDuration = SignedDuration::from_secs(30);
 /// What an assertion is asked with (RFC 7523, 2.1), as a form has it.
@@ -33,11 +32,7 @@ pub struct Access {
     key: ServiceKey,
     transport: HttpClient,
     path: String,
-    clock: Arc<dyn Clock>,
-    /// By how much Google's clock is ahead of ours.
-    ahead: Mutex<SignedDuration>,
-    /// Held while one is had, so that many who need one at once have one.
-    kept: tokio::sync::Mutex<Option<(Token, Timestamp)>>,
+    tokens: Tokens,
 }
 
 impl Access {
@@ -56,26 +51,19 @@ impl Access {
             key,
             transport: HttpClient::new(base, LIMIT, "x-request-id", Arc::clone(&clock))?,
             path: format!("/{path}"),
-            clock,
-            ahead: Mutex::default(),
-            kept: tokio::sync::Mutex::default(),
+            tokens: Tokens::new(clock),
         })
     }
 
     /// What time it is by Google's clock, as far as that was heard.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        let ahead = *self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.clock.now();
-        now.saturating_add(ahead).unwrap_or(now)
+        self.tokens.now()
     }
 
     /// Takes in what time Google says it is.
     pub fn hears(&self, reply: &Reply) {
-        if let Some(date) = reply.date {
-            let ahead = date.duration_since(self.clock.now());
-            *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = ahead;
-        }
+        self.tokens.hears(reply);
     }
 
     /// A token that lets in now.
@@ -83,26 +71,12 @@ impl Access {
     /// # Errors
     /// Why there is none.
     pub async fn token(&self) -> Result<Token, Refused> {
-        let mut kept = self.kept.lock().await;
-        let now = self.clock.now();
-        if let Some((token, until)) = &*kept
-            && now < *until
-        {
-            return Ok(token.clone());
-        }
-        *kept = None;
-        let (token, lives) = self.exchange().await?;
-        let until = now.saturating_add(lives - EARLY).unwrap_or(now);
-        *kept = Some((token.clone(), until));
-        Ok(token)
+        self.tokens.token(self.exchange()).await
     }
 
     /// Lets go of a token that lets in no more.
     pub async fn forget(&self, token: &Token) {
-        let mut kept = self.kept.lock().await;
-        if kept.as_ref().is_some_and(|(known, _)| known == token) {
-            *kept = None;
-        }
+        self.tokens.forget(token).await;
     }
 
     async fn exchange(&self) -> Result<(Token, SignedDuration), Refused> {

@@ -84,7 +84,7 @@ impl Cloud {
                     false => Ok(()),
                 }
             }
-            Kind::Volume => Ok(()),
+            Kind::Interface | Kind::Volume => Ok(()),
         }
     }
 }

@@ -68,7 +68,7 @@ impl Cloud {
                         self.calls.delete_primary_ip(*id).await?;
                     }
                 }
-                Kind::Disk | Kind::Volume => {}
+                Kind::Disk | Kind::Interface | Kind::Volume => {}
             }
         }
         Ok(outcome)

@@ -1,0 +1,283 @@
+//! What an operator does with one Machine, as far as a provider sees it, and a stage to do it on.
+//!
+//! Invariant: nothing is kept of a machine but what a Machine's status keeps; a client may be thrown away after each
+//! call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use fake_clouds::azure::thing::{Kind, Thing};
+use fake_clouds::azure::{FakeAzure, SECRET};
+use fake_clouds::clock::VirtualClock;
+use fake_clouds::faults::Script;
+use fake_clouds::journal::Journal;
+use jiff::{SignedDuration, Timestamp};
+use provider_azure::calls::Endpoints;
+use provider_azure::cloud::Cloud;
+use provider_azure::credentials::{By, Credentials};
+use provider_azure::schema::number;
+use provider_azure::settings::{Place, Wanted};
+use provider_azure::tags::SPELLED_MACHINE_UID;
+use providers::absence::SETTLE;
+use providers::clock::Clock;
+use providers::identity::Owner;
+use providers::subject::{Asked, Subject};
+use providers::{FaultKind, Presence, Proof, State};
+
+pub(crate) const DEMO: &str = "11111111-0000-4000-8000-000000000001";
+/// Another subscription of the same tenant.
+pub(crate) const OTHER: &str = "11111111-0000-4000-8000-000000000002";
+/// One of another tenant.
+pub(crate) const FOREIGN: &str = "11111111-0000-4000-8000-000000000003";
+pub(crate) const TENANT: &str = "22222222-0000-4000-8000-000000000001";
+pub(crate) const FOREIGN_TENANT: &str = "22222222-0000-4000-8000-000000000002";
+/// Rounds before a life counts as one without an end.
+const ROUNDS: usize = 300;
+/// Pause between two rounds.
+pub(crate) const ROUND: Duration = Duration::from_secs(10);
+
+/// The clock of whoever asks, which may be wrong.
+struct Skewed(VirtualClock, SignedDuration);
+
+impl Clock for Skewed {
+    fn now(&self) -> Timestamp {
+        self.0.now().saturating_add(self.1).unwrap()
+    }
+
+    fn wait(&self, time: Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(self.0.wait(time))
+    }
+}
+
+/// A fake, and clients of it.
+pub(crate) struct Stage {
+    pub(crate) fake: FakeAzure,
+    pub(crate) clock: VirtualClock,
+    pub(crate) skew: SignedDuration,
+    pub(crate) place: Place,
+    pub(crate) credentials: Credentials,
+}
+
+impl Stage {
+    pub(crate) async fn new() -> Self {
+        let clock = VirtualClock::default();
+        let subscriptions = [(DEMO, TENANT), (OTHER, TENANT), (FOREIGN, FOREIGN_TENANT)];
+        let fake = FakeAzure::start(clock.clone(), &subscriptions).await;
+        Self {
+            fake: fake.unwrap(),
+            clock,
+            skew: SignedDuration::ZERO,
+            place: place(),
+            credentials: credentials(DEMO, TENANT),
+        }
+    }
+
+    pub(crate) fn cloud(&self) -> Cloud {
+        let endpoints = Endpoints {
+            management: self.fake.endpoint(),
+            authority: self.fake.endpoint(),
+        };
+        let clock = Arc::new(Skewed(self.clock.clone(), self.skew));
+        let credentials = self.credentials.clone();
+        Cloud::new(&endpoints, credentials, self.place.clone(), clock).unwrap()
+    }
+
+    pub(crate) fn script(&self, script: Script) {
+        self.fake.contents().script = script;
+    }
+
+    pub(crate) fn requests(&self) -> usize {
+        self.fake.contents().journal.entries.len()
+    }
+
+    /// Something of a Machine's, to be changed.
+    pub(crate) fn with(&self, kind: Kind, machine: &Machine, change: impl FnOnce(&mut Thing)) {
+        let mut contents = self.fake.contents();
+        let group = contents.groups.get_mut(&key()).unwrap();
+        let name = machine.wanted.owner.name();
+        change(group.things.get_mut(&(kind, name)).unwrap());
+    }
+}
+
+/// The fake's key of the resource group.
+pub(crate) fn key() -> (String, String) {
+    (DEMO.to_owned(), "workers".to_owned())
+}
+
+/// Those of the principal that may do everything in a subscription.
+pub(crate) fn credentials(subscription: &str, tenant: &str) -> Credentials {
+    Credentials {
+        tenant: tenant.to_owned(),
+        client: format!("covey@{subscription}"),
+        by: By::Secret(SECRET.to_owned()),
+    }
+}
+
+pub(crate) fn image() -> String {
+    format!(
+        "/subscriptions/{DEMO}/resourceGroups/workers/providers/Microsoft.Compute/galleries/covey/images/worker/versions/\
+         1.36.0"
+    )
+}
+
+fn place() -> Place {
+    let group = format!("/subscriptions/{DEMO}/resourceGroups/workers");
+    let net = format!("{group}/providers/Microsoft.Network");
+    Place {
+        installation: "installation-1".to_owned(),
+        subscription: DEMO.to_owned(),
+        group: "workers".to_owned(),
+        location: "westeurope".to_owned(),
+        zone: Some("1".to_owned()),
+        subnet: format!("{net}/virtualNetworks/net/subnets/workers"),
+        security_group: Some(format!("{net}/networkSecurityGroups/workers")),
+        public_ipv4: true,
+        ssh_key: "ssh-ed25519 AAAA".to_owned(),
+        account: None,
+    }
+}
+
+/// One Machine: what its status says, and what the process knows of its creations.
+pub(crate) struct Machine {
+    pub(crate) wanted: Wanted,
+    pub(crate) asked: Asked,
+    pub(crate) instance: Option<u64>,
+    pub(crate) node_ready: Option<bool>,
+    going: bool,
+    /// The last creation without an answer.
+    open: Option<Timestamp>,
+}
+
+impl Machine {
+    pub(crate) fn new(uid: &str) -> Self {
+        let wanted = Wanted {
+            owner: Owner {
+                installation: "installation-1".to_owned(),
+                tenant: "tenant-1".to_owned(),
+                namespace: "covey-demo-0a1b2c3d4e".to_owned(),
+                pool: "workers".to_owned(),
+                machine: format!("workers-{uid}"),
+                uid: uid.to_owned(),
+            },
+            size: "Standard_D2s_v5".to_owned(),
+            image: image(),
+            disk: 30,
+            is_spot: false,
+            user_data: "#cloud-config\n".to_owned(),
+        };
+        Self {
+            wanted,
+            asked: Asked::Never,
+            instance: None,
+            node_ready: None,
+            going: false,
+            open: None,
+        }
+    }
+
+    pub(crate) fn subject(&self) -> Subject {
+        Subject {
+            owner: self.wanted.owner.clone(),
+            asked: self.asked,
+            instance: self.instance,
+            is_going: self.going,
+            node_ready: self.node_ready,
+        }
+    }
+
+    /// One look; what it said of it, where it is there.
+    async fn look(&mut self, cloud: &Cloud) -> Result<Presence, FaultKind> {
+        let looked = cloud.describe(&self.subject()).await;
+        let looked = looked.map_err(|refused| refused.kind)?;
+        if let Presence::Present(found) = &looked
+            && let Some(id) = found.instance.as_deref().and_then(number)
+        {
+            self.asked = Asked::Seen;
+            self.instance = Some(id);
+        }
+        Ok(looked)
+    }
+
+    /// One round of a Machine that is wanted; whether it runs.
+    pub(crate) async fn want(&mut self, cloud: &Cloud, now: Timestamp) -> Result<bool> {
+        match self.look(cloud).await {
+            Ok(Presence::Present(found)) => return Ok(found.state == State::Running),
+            Ok(Presence::Absent(Proof::NotSeenYet)) => {
+                if self.asked == Asked::Never {
+                    self.asked = Asked::Pending { deleted: None };
+                }
+                match cloud.create(&self.wanted).await {
+                    Err(refused) if !refused.kind.leaves_outcome_unknown() => {}
+                    _ => self.open = Some(now),
+                }
+            }
+            Ok(Presence::Absent(proof)) => bail!("it is wanted, and lost by {proof:?}"),
+            Ok(Presence::Unknown { .. }) | Err(_) => {}
+        }
+        Ok(false)
+    }
+
+    /// One round of a Machine that goes; whether it is gone.
+    async fn leave(&mut self, cloud: &Cloud, now: Timestamp) -> bool {
+        match self.look(cloud).await {
+            Ok(Presence::Present(_)) => {
+                let _ = cloud.delete(&self.wanted.owner, self.instance).await;
+                false
+            }
+            // A creation that nobody heard of may still be carried out.
+            Ok(Presence::Absent(_)) => {
+                let settles = |open: Timestamp| now.duration_since(open) < SETTLE;
+                !self.open.is_some_and(settles)
+            }
+            Ok(Presence::Unknown { .. }) | Err(_) => false,
+        }
+    }
+}
+
+/// Until it runs. `anew`: each round has a client that remembers nothing.
+pub(crate) async fn until_running(stage: &Stage, machine: &mut Machine, anew: bool) -> Result<()> {
+    let mut cloud = stage.cloud();
+    for _ in 0..ROUNDS {
+        if machine.want(&cloud, stage.clock.now()).await? {
+            return Ok(());
+        }
+        if anew {
+            cloud = stage.cloud();
+        }
+        stage.clock.advance(ROUND);
+    }
+    bail!("it does not run after {ROUNDS} rounds")
+}
+
+/// Until it is gone. `anew`: a client that remembers nothing, as often as an absence can still be proven.
+pub(crate) async fn until_gone(stage: &Stage, machine: &mut Machine, anew: bool) -> Result<()> {
+    let now = stage.clock.now();
+    machine.going = true;
+    if let Asked::Pending { .. } = machine.asked {
+        machine.asked = Asked::Pending { deleted: Some(now) };
+    }
+    let mut cloud = stage.cloud();
+    for round in 0..ROUNDS {
+        if machine.leave(&cloud, stage.clock.now()).await {
+            return Ok(());
+        }
+        if anew && round % 3 == 0 {
+            cloud = stage.cloud();
+        }
+        stage.clock.advance(ROUND);
+    }
+    bail!("it is not gone after {ROUNDS} rounds")
+}
+
+/// The two musts: one machine at most for each Machine at every moment, and nothing that is left.
+pub(crate) fn check(journal: &Journal, context: &str) {
+    for kind in ["vm", "nic", "address", "disk"] {
+        let most = journal.most_at_once(kind, SPELLED_MACHINE_UID);
+        assert!(most <= 1, "{context}: duplicates {} of {kind}", most - 1);
+    }
+    let orphans = journal.left();
+    assert!(orphans.is_empty(), "{context}: orphans {orphans:?}");
+    let unlabelled = journal.came_without(SPELLED_MACHINE_UID);
+    assert_eq!(unlabelled, 0, "{context}");
+}
