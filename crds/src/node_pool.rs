@@ -28,7 +28,8 @@ pub use kubelet::Kubelet;
 use locations::LocationRef;
 pub use locations::{Location, LocationStatus, NodeTemplate, Placement, Rebalance};
 pub use provider::{
-    Disk, HostDevice, HugePages, KernelBoot, KubeVirt, MachineNetwork, Provider, ProviderKind,
+    CloudMachines, Disk, HostDevice, HugePages, KernelBoot, KubeVirt, MachineNetwork, Provider,
+    ProviderKind,
 };
 pub use status::NodePoolStatus;
 

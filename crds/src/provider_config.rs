@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::names;
+use crate::node_pool::provider::ProviderKind;
 
 const ADDRESS: &str = "self.publicIPv4 || self.publicIPv6 || has(self.network)";
 const NO_ADDRESS: &str =
@@ -190,6 +191,30 @@ pub struct Gap {
     pub from: Option<Time>,
     /// When one was again. Example: `2026-11-29T10:05:00Z`.
     pub to: Time,
+}
+
+/// What a ProviderConfig says of any cloud.
+#[derive(Clone, Copy, Debug)]
+pub struct CloudAccount<'a> {
+    /// Which cloud.
+    pub kind: ProviderKind,
+    /// Secret of the same namespace that has the credentials.
+    pub secret_name: &'a str,
+    /// Images by the minor version of Kubernetes.
+    pub images: &'a BTreeMap<String, String>,
+}
+
+impl ProviderConfigSpec {
+    /// What it says of its cloud; none where it names none, which a rule keeps out.
+    #[must_use]
+    pub fn cloud(&self) -> Option<CloudAccount<'_>> {
+        let hetzner = self.hetzner.as_ref();
+        hetzner.map(|project| CloudAccount {
+            kind: ProviderKind::Hetzner,
+            secret_name: &project.token_secret_name,
+            images: &project.images,
+        })
+    }
 }
 
 impl ProviderConfig {

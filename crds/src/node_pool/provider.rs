@@ -71,12 +71,36 @@ impl Provider {
         kubevirt.or(hosts).or(hetzner)
     }
 
+    /// What it says of machines of a cloud; none of those that are no cloud.
+    #[must_use]
+    pub fn cloud(&self) -> Option<CloudMachines<'_>> {
+        let hetzner = self.hetzner.as_ref();
+        hetzner.map(|of_it| CloudMachines {
+            kind: ProviderKind::Hetzner,
+            config_name: &of_it.config_name,
+            types: &of_it.types,
+            image: of_it.image.as_ref(),
+        })
+    }
+
     /// Name of the ProviderConfig of the same namespace by which machines are made; none where there is no such thing.
     #[must_use]
     pub fn config_name(&self) -> Option<&str> {
-        let hetzner = self.hetzner.as_ref();
-        hetzner.map(|hetzner| hetzner.config_name.as_str())
+        self.cloud().map(|cloud| cloud.config_name)
     }
+}
+
+/// What is said of machines of any cloud.
+#[derive(Clone, Copy, Debug)]
+pub struct CloudMachines<'a> {
+    /// Which cloud.
+    pub kind: ProviderKind,
+    /// Name of the ProviderConfig of the same namespace.
+    pub config_name: &'a str,
+    /// Sizes, the first choice first.
+    pub types: &'a [String],
+    /// Image; none: the one that the ProviderConfig has for the version.
+    pub image: Option<&'a String>,
 }
 
 /// A virtual machine of KubeVirt.

@@ -63,7 +63,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "providers",
-        uses: &["api", "kit-client"],
+        uses: &["api", "kit-client", "kit-objects"],
         pure: false,
     },
     Rule {
@@ -73,7 +73,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "provider-hetzner",
-        uses: &["api", "kit-objects", "providers"],
+        uses: &["api", "providers"],
         pure: false,
     },
     Rule {
