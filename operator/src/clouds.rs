@@ -11,11 +11,17 @@ use api::node_pool::ProviderKind;
 use jiff::Timestamp;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, ResourceExt as _};
+#[cfg(feature = "gcp")]
+use provider_gcp::calls::Endpoints;
+#[cfg(feature = "gcp")]
+use provider_gcp::cloud::Cloud as Gcp;
 #[cfg(feature = "hetzner")]
 use provider_hetzner::cloud::Cloud as Hetzner;
 use providers::clock::{Clock, SystemClock};
 use providers::cloud::clients::Find;
-use providers::cloud::provider::{AccountProvider, CloudProvider};
+use providers::cloud::provider::AccountProvider;
+#[cfg(any(feature = "gcp", feature = "hetzner"))]
+use providers::cloud::provider::CloudProvider;
 use providers::leaks::{Kind, Leak, Outcome};
 use providers::{Answer, Checked, Doubt, Error, Providers, Standing};
 use tenant_cp::settings::ProviderSettings;
@@ -68,20 +74,36 @@ impl Clouds {
         let find: Find = Arc::new(move |namespace: &str, name: &str| {
             configs.get(&ObjectRef::new(name).within(namespace))
         });
-        let hetzner = &settings.hetzner;
+        let (gcp, hetzner) = (&settings.gcp, &settings.hetzner);
         let known: [(ProviderKind, Arc<dyn AccountProvider>); _] = [
+            #[cfg(feature = "gcp")]
+            (
+                ProviderKind::Gcp,
+                Arc::new(CloudProvider::<Gcp>::new(
+                    client.clone(),
+                    gcp.enabled,
+                    Endpoints {
+                        compute: gcp.endpoint.clone(),
+                        token_uri: gcp.token_endpoint.clone(),
+                    },
+                    Arc::clone(&clock),
+                    Arc::clone(&find),
+                )),
+            ),
             #[cfg(feature = "hetzner")]
             (
                 ProviderKind::Hetzner,
                 Arc::new(CloudProvider::<Hetzner>::new(
-                    client,
+                    client.clone(),
                     hetzner.enabled,
                     hetzner.endpoint.clone(),
-                    clock,
-                    find,
+                    Arc::clone(&clock),
+                    Arc::clone(&find),
                 )),
             ),
         ];
+        // Each cloud has its own; without any there is nothing to use them.
+        drop((client, gcp, hetzner, clock, find));
         Self {
             known: known.into(),
         }

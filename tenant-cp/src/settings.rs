@@ -19,7 +19,7 @@ pub use access::AccessSettings;
 pub use encryption::{EncryptionSettings, KmsPlugin};
 pub use policy::{ApiServerPolicy, EndpointPolicy, LoadBalancerPolicy, Prefixes};
 pub use providers::{
-    HetznerSettings, ImagePullPolicy, KernelSettings, KubeVirtSettings, MachinePolicy,
+    GcpSettings, HetznerSettings, ImagePullPolicy, KernelSettings, KubeVirtSettings, MachinePolicy,
     ProviderSettings, StaticSettings,
 };
 pub use tenant_pods::{SchedulingPolicy, TenantPods};

@@ -96,6 +96,7 @@ const RULES: &[Rule] = &[
             "kit-objects",
             "pki",
             "placement",
+            "provider-gcp",
             "provider-hetzner",
             "provider-kubevirt",
             "provider-static",
