@@ -15,6 +15,7 @@ use crate::int_or_percent::{IntOrPercent, Round};
 pub use crate::taints::{Taint, TaintEffect};
 
 mod autoscaling;
+mod gcp;
 mod hetzner;
 mod hosts;
 pub(crate) mod kubelet;
@@ -22,13 +23,15 @@ pub mod locations;
 pub(crate) mod provider;
 mod status;
 pub use autoscaling::{Architecture, Autoscaling, Refused};
+pub use gcp::{Gcp, Market};
 pub use hetzner::Hetzner;
 pub use hosts::{HostSelector, Static};
 pub use kubelet::Kubelet;
 use locations::LocationRef;
 pub use locations::{Location, LocationStatus, NodeTemplate, Placement, Rebalance};
 pub use provider::{
-    Disk, HostDevice, HugePages, KernelBoot, KubeVirt, MachineNetwork, Provider, ProviderKind,
+    CloudMachines, Disk, HostDevice, HugePages, KernelBoot, KubeVirt, MachineNetwork, Provider,
+    ProviderKind,
 };
 pub use status::NodePoolStatus;
 

@@ -12,10 +12,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::names;
+use crate::node_pool::provider::ProviderKind;
 
 const ADDRESS: &str = "self.publicIPv4 || self.publicIPv6 || has(self.network)";
 const NO_ADDRESS: &str =
     "servers would have no address: set publicIPv4 or publicIPv6, or name a network";
+const CLOUD: &str =
+    "has(self.hetzner) == has(oldSelf.hetzner) && has(self.gcp) == has(oldSelf.gcp)";
+const CLOUD_STAYS: &str = "the cloud of a ProviderConfig cannot change: machines are there already; make another ProviderConfig, and name it in the node pools";
 const FIRST_KEY: &str = "self[0] == oldSelf[0]";
 const FIRST_KEY_STAYS: &str = "the first of sshKeys cannot change, because the project is known again by it; add others behind it, or make another ProviderConfig";
 
@@ -36,6 +40,7 @@ const FIRST_KEY_STAYS: &str = "the first of sshKeys cannot change, because the p
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
     printcolumn(name = "Location", type_ = "string", json_path = ".spec.hetzner.location"),
+    printcolumn(name = "Zone", type_ = "string", json_path = ".spec.gcp.zone"),
     printcolumn(name = "Account", type_ = "string", json_path = ".status.account"),
     printcolumn(name = "Leaks", type_ = "string", json_path = ".status.conditions[?(@.type=='Leaks')].status"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
@@ -43,13 +48,19 @@ const FIRST_KEY_STAYS: &str = "the first of sshKeys cannot change, because the p
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("has(self.hetzner)").message("a ProviderConfig names exactly one cloud: set hetzner")
+    validation = Rule::new("has(self.hetzner) != has(self.gcp)").message("a ProviderConfig names exactly one cloud: set hetzner or gcp"),
+    validation = Rule::new(CLOUD).message(CLOUD_STAYS)
 )]
 pub struct ProviderConfigSpec {
-    /// A project of the Hetzner Cloud. Default: none; it is required while there is no other cloud.
+    /// A project of the Hetzner Cloud. Default: none; exactly one cloud is named.
     /// Example: `{"tokenSecretName": "hetzner", "location": "fsn1", "sshKeys": ["covey"]}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hetzner: Option<HetznerProject>,
+
+    /// A zone of a project of the Google Cloud. Default: none; exactly one cloud is named.
+    /// Example: `{"keySecretName": "google", "project": "example", "zone": "europe-west1-b", "subnet": "workers"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gcp: Option<GcpProject>,
 
     /// How much Machines may take by this ProviderConfig. What is there already is never deleted because of it.
     /// Default: none, as much as the account may have. Example: `{"machines": 20, "hourly": "0.50"}`.
@@ -139,6 +150,63 @@ pub struct HetznerProject {
     pub images: BTreeMap<String, String>,
 }
 
+/// A zone of a project of the Google Cloud.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GcpProject {
+    /// Secret of the same namespace with the field `key.json`: the key of a service account that has the role of
+    /// docs/gcp.md in the project. The operator can read it only in a namespace that has a TenantCluster.
+    /// Required, no default. Example: `google`.
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    )]
+    pub key_secret_name: String,
+
+    /// ID of the project. Cannot change. Required, no default. Example: `example-4711`.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = "^[a-z0-9]([-a-z0-9.:]*[a-z0-9])?$")
+    )]
+    #[x_kube(
+        validation = Rule::new("self == oldSelf").message("project cannot change: machines are there already; make another ProviderConfig, and name it in the node pools")
+    )]
+    pub project: String,
+
+    /// Zone of all machines, by Google's name. Cannot change. Required, no default. Example: `europe-west1-b`.
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]+(-[a-z0-9]+)+$"))]
+    #[x_kube(
+        validation = Rule::new("self == oldSelf").message("zone cannot change: machines are there already; make another ProviderConfig, and name it in the node pools")
+    )]
+    pub zone: String,
+
+    /// Name of the subnet that instances are in; it is in the region of the zone. Required, no default: without one they
+    /// would be in the project's first network. Example: `workers`.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = "^[a-z]([-a-z0-9]*[a-z0-9])?$")
+    )]
+    pub subnet: String,
+
+    /// Network tags of instances, by which rules of the firewall choose them, at most 64. Default: none.
+    /// Example: `["workers"]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 63), regex(pattern = "^[a-z]([-a-z0-9]*[a-z0-9])?$")), extend("x-kubernetes-list-type" = "set"))]
+    pub network_tags: Vec<String>,
+
+    /// Whether instances have a public IPv4 address, which costs by itself. Without one the subnet needs Cloud NAT.
+    /// Default: true. Example: false.
+    #[serde(default = "yes", rename = "publicIPv4")]
+    pub public_ipv4: bool,
+
+    /// Images by the minor version of Kubernetes (1.36) whose kubelet they hold, at most 16; families are none. A node pool
+    /// may name another. Default: none, each node pool names one.
+    /// Example: `{"1.36": "projects/example/global/images/worker-1-36"}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 16, "additionalProperties" = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^projects/[a-z0-9.:-]+/global/images/[a-z0-9-]+$"}))]
+    pub images: BTreeMap<String, String>,
+}
+
 fn yes() -> bool {
     true
 }
@@ -190,6 +258,35 @@ pub struct Gap {
     pub from: Option<Time>,
     /// When one was again. Example: `2026-11-29T10:05:00Z`.
     pub to: Time,
+}
+
+/// What a ProviderConfig says of any cloud.
+#[derive(Clone, Copy, Debug)]
+pub struct CloudAccount<'a> {
+    /// Which cloud.
+    pub kind: ProviderKind,
+    /// Secret of the same namespace that has the credentials.
+    pub secret_name: &'a str,
+    /// Images by the minor version of Kubernetes.
+    pub images: &'a BTreeMap<String, String>,
+}
+
+impl ProviderConfigSpec {
+    /// What it says of its cloud; none where it names none, which a rule keeps out.
+    #[must_use]
+    pub fn cloud(&self) -> Option<CloudAccount<'_>> {
+        let hetzner = self.hetzner.as_ref().map(|project| CloudAccount {
+            kind: ProviderKind::Hetzner,
+            secret_name: &project.token_secret_name,
+            images: &project.images,
+        });
+        let gcp = self.gcp.as_ref().map(|project| CloudAccount {
+            kind: ProviderKind::Gcp,
+            secret_name: &project.key_secret_name,
+            images: &project.images,
+        });
+        hetzner.or(gcp)
+    }
 }
 
 impl ProviderConfig {

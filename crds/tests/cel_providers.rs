@@ -9,13 +9,19 @@ use support::{change, check, create, refusals, schema};
 
 mod support;
 
-const CLOUD: &str = "a ProviderConfig names exactly one cloud: set hetzner";
+const CLOUD: &str = "a ProviderConfig names exactly one cloud: set hetzner or gcp";
+const CLOUD_STAYS: &str = "the cloud of a ProviderConfig cannot change: machines are there already; make another \
+                           ProviderConfig, and name it in the node pools";
 const ADDRESS: &str =
     "servers would have no address: set publicIPv4 or publicIPv6, or name a network";
 const LOCATION: &str = "location cannot change: machines are there already; make another ProviderConfig, and name it in \
                         the node pools";
 const FIRST_KEY: &str = "the first of sshKeys cannot change, because the project is known again by it; add others behind \
                          it, or make another ProviderConfig";
+const PROJECT: &str = "project cannot change: machines are there already; make another ProviderConfig, and name it in the \
+                       node pools";
+const ZONE: &str = "zone cannot change: machines are there already; make another ProviderConfig, and name it in the node \
+                    pools";
 const ACCOUNT: &str = "status.account of a ProviderConfig cannot change: machines are looked for where they were made; \
                        make another ProviderConfig for another account";
 
@@ -26,6 +32,14 @@ fn config(change: &Value) -> Value {
         hetzner[key] = value.clone();
     }
     with_spec(&json!({ "hetzner": hetzner }))
+}
+
+fn google(change: &Value) -> Value {
+    let mut gcp = json!({"keySecretName": "google", "project": "example", "zone": "europe-west1-b", "subnet": "workers"});
+    for (key, value) in change.as_object().unwrap() {
+        gcp[key] = value.clone();
+    }
+    with_spec(&json!({ "gcp": gcp }))
 }
 
 fn with_spec(spec: &Value) -> Value {
@@ -54,10 +68,25 @@ fn of(account: Option<&str>) -> Value {
 fn a_wrong_provider_config_is_refused_with_one_sentence_and_every_rule_is_tested() {
     let keys = |keys: &[&str]| config(&json!({ "sshKeys": keys }));
     let hidden = json!({"publicIPv4": false, "publicIPv6": false});
+    let mut both = config(&json!({}));
+    both["spec"]["gcp"] = google(&json!({}))["spec"]["gcp"].clone();
     check(
         "ProviderConfig",
         &[
             create(with_spec(&json!({})), CLOUD),
+            create(both, CLOUD),
+            change(config(&json!({})), google(&json!({})), CLOUD_STAYS),
+            change(google(&json!({})), config(&json!({})), CLOUD_STAYS),
+            change(
+                google(&json!({})),
+                google(&json!({"project": "other"})),
+                PROJECT,
+            ),
+            change(
+                google(&json!({})),
+                google(&json!({"zone": "europe-west1-c"})),
+                ZONE,
+            ),
             create(config(&hidden), ADDRESS),
             change(
                 config(&json!({})),
@@ -79,6 +108,14 @@ fn a_right_provider_config_is_let_through() {
         "tokenSecretName": "other"});
     for (old, new) in [
         (None, config(&json!({}))),
+        (None, google(&json!({}))),
+        (
+            Some(google(&json!({}))),
+            google(
+                &json!({"keySecretName": "other", "subnet": "others", "networkTags": ["workers"], "publicIPv4": false,
+                "images": {"1.36": "projects/example.com:p/global/images/worker-1-36"}}),
+            ),
+        ),
         (None, config(&inside)),
         (Some(config(&json!({}))), config(&more)),
         (

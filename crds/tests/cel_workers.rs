@@ -119,6 +119,13 @@ fn a_wrong_node_pool_is_refused_with_one_sentence_and_every_rule_is_tested() {
                 ),
                 PROVIDER,
             ),
+            create(
+                pool(&json!({"provider": {
+                    "hetzner": {"configName": "h", "types": ["cx32"]},
+                    "gcp": {"configName": "g", "types": ["e2-medium"]},
+                }})),
+                PROVIDER,
+            ),
             create(without_provider(), ONE_FORM),
             create(
                 pool(

@@ -81,8 +81,8 @@ impl CloudLimits {
         });
         // The first choice: of which size they will be is not known before.
         let first = |machine: &Arc<Machine>| {
-            let hetzner = machine.spec.provider.hetzner.as_ref();
-            hetzner.and_then(|wanted| wanted.types.first().cloned())
+            let cloud = machine.spec.provider.cloud();
+            cloud.and_then(|wanted| wanted.types.first().cloned())
         };
         let waiting: Vec<_> = waiting.map(first).collect();
         let prices = prices(clouds, config, taken.values().chain(&waiting));

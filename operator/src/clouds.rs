@@ -4,32 +4,29 @@
 //! it does not have it says so, and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
-#[cfg(feature = "hetzner")]
 use std::sync::Arc;
 
 use api::ProviderConfig;
-#[cfg(feature = "hetzner")]
 use api::node_pool::ProviderKind;
 use jiff::Timestamp;
-use kube::Client;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Client, ResourceExt as _};
+#[cfg(feature = "gcp")]
+use provider_gcp::calls::Endpoints;
+#[cfg(feature = "gcp")]
+use provider_gcp::cloud::Cloud as Gcp;
 #[cfg(feature = "hetzner")]
-use kube::ResourceExt as _;
-#[cfg(feature = "hetzner")]
-use kube::runtime::reflector::ObjectRef;
-use kube::runtime::reflector::Store;
-#[cfg(feature = "hetzner")]
-use provider_hetzner::provider::Hetzner;
-#[cfg(feature = "hetzner")]
-use providers::Standing;
-#[cfg(feature = "hetzner")]
+use provider_hetzner::cloud::Cloud as Hetzner;
 use providers::clock::{Clock, SystemClock};
-#[cfg(feature = "hetzner")]
+use providers::cloud::clients::Find;
+use providers::cloud::provider::AccountProvider;
+#[cfg(any(feature = "gcp", feature = "hetzner"))]
+use providers::cloud::provider::CloudProvider;
 use providers::leaks::{Kind, Leak, Outcome};
-use providers::{Checked, Doubt, Error, Providers};
+use providers::{Answer, Checked, Doubt, Error, Providers, Standing};
 use tenant_cp::settings::ProviderSettings;
 
 /// Most things that are named of what nobody has any more.
-#[cfg(feature = "hetzner")]
 const NAMED: usize = 10;
 
 /// What came of a look for what nobody has any more.
@@ -52,14 +49,12 @@ pub struct Swept {
 /// The clouds.
 #[derive(Clone)]
 pub struct Clouds {
-    #[cfg(feature = "hetzner")]
-    hetzner: Arc<Hetzner>,
+    known: BTreeMap<ProviderKind, Arc<dyn AccountProvider>>,
 }
 
 impl Clouds {
     /// As they are configured. Nothing is asked yet.
     #[must_use]
-    #[cfg(feature = "hetzner")]
     pub fn new(
         client: Client,
         settings: &ProviderSettings,
@@ -68,40 +63,59 @@ impl Clouds {
         Self::with_clock(client, settings, configs, Arc::new(SystemClock))
     }
 
-    /// As they are configured: there are none.
-    #[must_use]
-    #[cfg(not(feature = "hetzner"))]
-    pub fn new(_: Client, _: &ProviderSettings, _: Store<ProviderConfig>) -> Self {
-        Self {}
-    }
-
     /// The same, with another clock than the machine's, which tests do.
     #[must_use]
-    #[cfg(feature = "hetzner")]
     pub fn with_clock(
         client: Client,
         settings: &ProviderSettings,
         configs: Store<ProviderConfig>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let find =
-            move |namespace: &str, name: &str| configs.get(&ObjectRef::new(name).within(namespace));
-        let settings = &settings.hetzner;
-        let (is_enabled, endpoint) = (settings.enabled, &settings.endpoint);
-        let hetzner = Hetzner::new(client, is_enabled, endpoint, clock, Arc::new(find));
+        let find: Find = Arc::new(move |namespace: &str, name: &str| {
+            configs.get(&ObjectRef::new(name).within(namespace))
+        });
+        let (gcp, hetzner) = (&settings.gcp, &settings.hetzner);
+        let known: [(ProviderKind, Arc<dyn AccountProvider>); _] = [
+            #[cfg(feature = "gcp")]
+            (
+                ProviderKind::Gcp,
+                Arc::new(CloudProvider::<Gcp>::new(
+                    client.clone(),
+                    gcp.enabled,
+                    Endpoints {
+                        compute: gcp.endpoint.clone(),
+                        token_uri: gcp.token_endpoint.clone(),
+                    },
+                    Arc::clone(&clock),
+                    Arc::clone(&find),
+                )),
+            ),
+            #[cfg(feature = "hetzner")]
+            (
+                ProviderKind::Hetzner,
+                Arc::new(CloudProvider::<Hetzner>::new(
+                    client.clone(),
+                    hetzner.enabled,
+                    hetzner.endpoint.clone(),
+                    Arc::clone(&clock),
+                    Arc::clone(&find),
+                )),
+            ),
+        ];
+        // Each cloud has its own; without any there is nothing to use them.
+        drop((client, gcp, hetzner, clock, find));
         Self {
-            hetzner: Arc::new(hetzner),
+            known: known.into(),
         }
     }
 
     /// Adds them.
     #[must_use]
     pub fn register(&self, providers: Providers) -> Providers {
-        #[cfg(feature = "hetzner")]
-        let hetzner = Arc::clone(&self.hetzner);
-        #[cfg(feature = "hetzner")]
-        let providers = providers.with(ProviderKind::Hetzner, hetzner);
-        providers
+        self.known.iter().fold(providers, |all, (kind, cloud)| {
+            let cloud: Arc<dyn AccountProvider> = Arc::clone(cloud);
+            all.with(*kind, cloud)
+        })
     }
 
     /// Proves that a ProviderConfig lets us in, and that what it names is there. Its credentials are read anew.
@@ -109,13 +123,10 @@ impl Clouds {
     /// # Errors
     /// Why machines could not be made.
     pub async fn check(&self, config: &ProviderConfig) -> Result<Checked, Error> {
-        match &config.spec.hetzner {
-            #[cfg(feature = "hetzner")]
-            Some(_) => Box::pin(self.hetzner.check_config(config)).await,
-            #[cfg(not(feature = "hetzner"))]
-            Some(_) => Err(Error::NotConfigured("hetzner")),
-            None => Err(Error::NoneNamed),
-        }
+        let kind = config.spec.cloud().ok_or(Error::NoneNamed)?.kind;
+        let cloud = self.known.get(&kind);
+        let cloud = cloud.ok_or(Error::NotConfigured(kind.as_str()))?;
+        cloud.check_config(config).await
     }
 
     /// Finds what nobody has any more by a ProviderConfig, and deletes it, but for what was made in a time of `doubts`.
@@ -123,25 +134,17 @@ impl Clouds {
     ///
     /// # Errors
     /// When nobody knows all that there is, or a deletion was not taken.
-    pub async fn sweep(
-        &self,
-        config: &ProviderConfig,
-        doubts: &[Doubt],
-        machines: impl Future<Output = Result<BTreeSet<String>, Error>>,
+    pub async fn sweep<'a>(
+        &'a self,
+        config: &'a ProviderConfig,
+        doubts: &'a [Doubt],
+        machines: Answer<'a, BTreeSet<String>>,
     ) -> Result<Swept, Error> {
-        match &config.spec.hetzner {
-            #[cfg(feature = "hetzner")]
-            Some(_) => {
-                let outcome = Box::pin(self.hetzner.sweep(config, doubts, machines)).await?;
-                Ok(swept(&outcome))
-            }
-            #[cfg(not(feature = "hetzner"))]
-            Some(_) => {
-                let _ = doubts;
-                machines.await.map(|_| Swept::default())
-            }
-            None => Ok(Swept::default()),
-        }
+        let Some(cloud) = self.of(config) else {
+            return Ok(Swept::default());
+        };
+        let outcome = cloud.sweep(config, doubts, machines).await?;
+        Ok(swept(&outcome))
     }
 
     /// Prices of an hour by size, in the currency of the account, as far as they are known.
@@ -151,31 +154,25 @@ impl Clouds {
         config: &ProviderConfig,
         sizes: &BTreeSet<String>,
     ) -> BTreeMap<String, f64> {
-        match &config.spec.hetzner {
-            #[cfg(feature = "hetzner")]
-            Some(_) => {
-                let namespace = config.namespace().unwrap_or_default();
-                self.hetzner.prices(&namespace, &config.name_any(), sizes)
-            }
-            #[cfg(not(feature = "hetzner"))]
-            Some(_) => {
-                let _ = sizes;
-                BTreeMap::new()
-            }
-            None => BTreeMap::new(),
-        }
+        let namespace = config.namespace().unwrap_or_default();
+        let cloud = self.of(config);
+        let prices = cloud.map(|cloud| cloud.prices(&namespace, &config.name_any(), sizes));
+        prices.unwrap_or_default()
     }
 
     /// Lets go of the credentials of a ProviderConfig that is gone.
     pub fn forget(&self, namespace: &str, name: &str) {
-        #[cfg(feature = "hetzner")]
-        self.hetzner.forget(namespace, name);
-        #[cfg(not(feature = "hetzner"))]
-        let _ = (namespace, name);
+        for cloud in self.known.values() {
+            cloud.forget(namespace, name);
+        }
+    }
+
+    fn of(&self, config: &ProviderConfig) -> Option<&dyn AccountProvider> {
+        let kind = config.spec.cloud()?.kind;
+        self.known.get(&kind).map(AsRef::as_ref)
     }
 }
 
-#[cfg(feature = "hetzner")]
 fn swept(outcome: &Outcome) -> Swept {
     let is_doubted = |leak: &&Leak| leak.standing == Standing::Doubted;
     let doubted = outcome.leaks.iter().filter(is_doubted);

@@ -21,7 +21,7 @@ pub use encryption::{EncryptionSettings, KmsPlugin};
 pub use metrics::{MetricsSettings, Scraper};
 pub use policy::{ApiServerPolicy, EndpointPolicy, LoadBalancerPolicy, Prefixes};
 pub use providers::{
-    HetznerSettings, ImagePullPolicy, KernelSettings, KubeVirtSettings, MachinePolicy,
+    GcpSettings, HetznerSettings, ImagePullPolicy, KernelSettings, KubeVirtSettings, MachinePolicy,
     ProviderSettings, StaticSettings,
 };
 pub use tenant_pods::{SchedulingPolicy, TenantPods};

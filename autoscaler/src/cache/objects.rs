@@ -229,7 +229,7 @@ fn id(machine: &api::Machine) -> String {
             let name = machine.metadata.name.as_deref();
             kubevirt_provider_id(name.unwrap_or_default())
         }
-        Some(ProviderKind::Static | ProviderKind::Hetzner) | None => {
+        Some(ProviderKind::Static | ProviderKind::Hetzner | ProviderKind::Gcp) | None => {
             let uid = machine.metadata.uid.as_deref();
             format!("{PLACEHOLDER}{}", uid.unwrap_or_default())
         }

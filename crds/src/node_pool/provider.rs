@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::duration::Duration;
+use crate::node_pool::gcp::Gcp;
 use crate::node_pool::hetzner::Hetzner;
 use crate::node_pool::hosts::Static;
 use crate::quantity::Quantity;
@@ -19,7 +20,7 @@ use crate::taints::PodToleration;
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("(has(self.kubevirt) ? 1 : 0) + (has(self.static) ? 1 : 0) + (has(self.hetzner) ? 1 : 0) == 1").message("provider must name exactly one provider, such as kubevirt: {}")
+    validation = Rule::new("(has(self.kubevirt) ? 1 : 0) + (has(self.static) ? 1 : 0) + (has(self.hetzner) ? 1 : 0) + (has(self.gcp) ? 1 : 0) == 1").message("provider must name exactly one provider, such as kubevirt: {}")
 )]
 pub struct Provider {
     /// Virtual machines of the management cluster's KubeVirt. Default: not this provider.
@@ -36,6 +37,11 @@ pub struct Provider {
     /// Example: `{"configName": "hetzner", "types": ["cx32"]}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hetzner: Option<Hetzner>,
+
+    /// Instances of Google's Compute Engine. Default: not this provider.
+    /// Example: `{"configName": "google", "types": ["e2-standard-4"]}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gcp: Option<Gcp>,
 }
 
 /// Names of the providers.
@@ -47,6 +53,8 @@ pub enum ProviderKind {
     Static,
     /// Servers of the Hetzner Cloud.
     Hetzner,
+    /// Instances of Google's Compute Engine.
+    Gcp,
 }
 
 impl ProviderKind {
@@ -57,6 +65,7 @@ impl ProviderKind {
             Self::KubeVirt => "kubevirt",
             Self::Static => "static",
             Self::Hetzner => "hetzner",
+            Self::Gcp => "gcp",
         }
     }
 }
@@ -67,16 +76,45 @@ impl Provider {
     pub fn kind(&self) -> Option<ProviderKind> {
         let kubevirt = self.kubevirt.as_ref().map(|_| ProviderKind::KubeVirt);
         let hosts = self.static_.as_ref().map(|_| ProviderKind::Static);
-        let hetzner = self.hetzner.as_ref().map(|_| ProviderKind::Hetzner);
-        kubevirt.or(hosts).or(hetzner)
+        kubevirt.or(hosts).or(self.cloud().map(|cloud| cloud.kind))
+    }
+
+    /// What it says of machines of a cloud; none of those that are no cloud.
+    #[must_use]
+    pub fn cloud(&self) -> Option<CloudMachines<'_>> {
+        let hetzner = self.hetzner.as_ref().map(|of_it| CloudMachines {
+            kind: ProviderKind::Hetzner,
+            config_name: &of_it.config_name,
+            types: &of_it.types,
+            image: of_it.image.as_ref(),
+        });
+        let gcp = self.gcp.as_ref().map(|of_it| CloudMachines {
+            kind: ProviderKind::Gcp,
+            config_name: &of_it.config_name,
+            types: &of_it.types,
+            image: of_it.image.as_ref(),
+        });
+        hetzner.or(gcp)
     }
 
     /// Name of the ProviderConfig of the same namespace by which machines are made; none where there is no such thing.
     #[must_use]
     pub fn config_name(&self) -> Option<&str> {
-        let hetzner = self.hetzner.as_ref();
-        hetzner.map(|hetzner| hetzner.config_name.as_str())
+        self.cloud().map(|cloud| cloud.config_name)
     }
+}
+
+/// What is said of machines of any cloud.
+#[derive(Clone, Copy, Debug)]
+pub struct CloudMachines<'a> {
+    /// Which cloud.
+    pub kind: ProviderKind,
+    /// Name of the ProviderConfig of the same namespace.
+    pub config_name: &'a str,
+    /// Sizes, the first choice first.
+    pub types: &'a [String],
+    /// Image; none: the one that the ProviderConfig has for the version.
+    pub image: Option<&'a String>,
 }
 
 /// A virtual machine of KubeVirt.

@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
+use serde_json::{Value, json};
 
 use crate::clock::VirtualClock;
 use crate::journal::Journal;
@@ -27,6 +28,7 @@ mod catalogue;
 pub mod contents;
 mod creation;
 mod filter;
+mod key;
 mod lists;
 pub mod project;
 mod refused;
@@ -46,12 +48,12 @@ pub struct FakeGcp {
 }
 
 impl FakeGcp {
-    /// Starts one, with these projects. In each the account `covey@PROJECT` may do everything, by the key whose public half
-    /// this is (DER of `RSAPublicKey`).
+    /// Starts one, with these projects. In each the account `covey@PROJECT` may do everything, by the key of [`Self::key_file`].
     ///
     /// # Errors
     /// When it cannot listen.
-    pub async fn start(clock: VirtualClock, projects: &[&str], public_key: &[u8]) -> Result<Self> {
+    pub async fn start(clock: VirtualClock, projects: &[&str]) -> Result<Self> {
+        let public_key = key::public()?;
         let mut contents = Contents {
             next_id: 1000,
             ..Contents::default()
@@ -63,7 +65,7 @@ impl FakeGcp {
                 .insert((*name).to_owned(), Project::new(name, number));
             let account = Account {
                 projects: vec![(*name).to_owned()],
-                public_key: public_key.to_vec(),
+                public_key: public_key.clone(),
                 permissions: None,
             };
             contents.accounts.insert(format!("covey@{name}"), account);
@@ -87,6 +89,15 @@ impl FakeGcp {
     #[must_use]
     pub fn token_uri(&self) -> String {
         format!("http://{}/token", self.address)
+    }
+
+    /// The file of an account's key, as Google gives it.
+    #[must_use]
+    pub fn key_file(&self, account: &str) -> Value {
+        json!({
+            "type": "service_account", "private_key_id": "k1", "private_key": key::KEY,
+            "client_email": account, "token_uri": self.token_uri(),
+        })
     }
 
     /// All of it, to be looked at and changed. Not to be held over an await.

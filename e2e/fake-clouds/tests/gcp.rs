@@ -44,7 +44,7 @@ struct Google {
 impl Google {
     /// With a token of an account that may do everything in one of two projects.
     async fn new() -> Self {
-        let fake = FakeGcp::start(VirtualClock::default(), &["demo", "other"], &[]);
+        let fake = FakeGcp::start(VirtualClock::default(), &["demo", "other"]);
         let fake = fake.await.unwrap();
         let access = Access {
             account: "covey@demo".to_owned(),

@@ -26,6 +26,8 @@
 //! | [`subject`] | one Machine to be looked at |
 //! | [`looks`] | what was seen, and what was looked for and not found; pure |
 //! | [`leaks`] | what nobody has any more; pure |
+//! | [`template`] | the node that a machine becomes; pure |
+//! | [`cloud`] | what a cloud is, and the contract over it |
 //!
 //! Invariant: everything that a provider makes carries the UID of its Machine, so each call can be repeated after
 //! a crash, and nothing of somebody else is ever taken for a machine's. What is decided is a pure function; only
@@ -46,6 +48,7 @@ pub mod budget;
 pub mod capabilities;
 pub mod checked;
 pub mod clock;
+pub mod cloud;
 pub mod description;
 pub mod doubt;
 mod error;
@@ -58,6 +61,7 @@ pub mod offering;
 pub mod presence;
 pub mod refused;
 pub mod subject;
+pub mod template;
 pub mod token;
 pub mod tokens;
 

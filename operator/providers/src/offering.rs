@@ -24,6 +24,21 @@ pub struct Offering {
     pub needs: Option<Needs>,
 }
 
+/// One size of a cloud, in one place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Size {
+    /// Its name.
+    pub name: String,
+    /// `amd64` or `arm64`.
+    pub architecture: &'static str,
+    /// Bytes of disk; none where that is asked for beside it.
+    pub disk: Option<i64>,
+    /// None is left at the moment.
+    pub exhausted: bool,
+    /// As everybody has it.
+    pub offering: Offering,
+}
+
 /// What one machine takes of the management cluster: of a single node, and of the quotas of the tenant
 /// namespace.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -57,6 +57,27 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Refused {
+    /// That something was not done, in our own words.
+    #[must_use]
+    pub fn own(
+        provider: &'static str,
+        (verb, object): (&'static str, String),
+        kind: FaultKind,
+        code: &str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            provider,
+            verb,
+            object,
+            kind,
+            code: code.to_owned(),
+            message: message.into(),
+            request: None,
+            mend: None,
+        }
+    }
+
     /// Who can mend it.
     #[must_use]
     pub fn class(&self) -> Class {

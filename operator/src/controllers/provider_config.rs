@@ -136,7 +136,7 @@ async fn sweep(
     // What is deleted in a cloud is a write, too.
     let ensured = ctx.leadership.ensure();
     ensured.map_err(status_only::Error::Fence)?;
-    let machines = machines(&ctx.client);
+    let machines = Box::pin(machines(&ctx.client));
     match ctx.clouds.sweep(config, doubts, machines).await {
         Ok(swept) => Ok(Some(swept)),
         Err(error) => {

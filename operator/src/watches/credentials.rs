@@ -43,13 +43,13 @@ impl CredentialWatches {
 
     /// Watches the Secret that a ProviderConfig names, unless that is done.
     pub fn ensure(&self, config: &ProviderConfig) {
-        let Some(wanted) = &config.spec.hetzner else {
+        let Some(account) = config.spec.cloud() else {
             return;
         };
-        let (uid, name) = (config.uid().unwrap_or_default(), &wanted.token_secret_name);
+        let (uid, name) = (config.uid().unwrap_or_default(), account.secret_name);
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(watched) = tasks.get(&uid) {
-            if watched.secret == *name && !watched.task.is_finished() {
+            if watched.secret == name && !watched.task.is_finished() {
                 return;
             }
             watched.task.abort();
@@ -68,7 +68,7 @@ impl CredentialWatches {
             }
         });
         let watched = Watched {
-            secret: name.clone(),
+            secret: name.to_owned(),
             task,
         };
         tasks.insert(uid, watched);

@@ -199,13 +199,13 @@ const UNSEEN: [(Where, &str, &str, &str); 31] = [
         Where::Cluster,
         "patch",
         "covey.dev/providerconfigs/status",
-        "written where a cloud was asked: hetzner.rs",
+        "written where a cloud was asked: clouds.rs",
     ),
     (
         Where::Cluster,
         "patch",
         "covey.dev/providerconfigs",
-        "its finalizer, written where a Machine needs it: hetzner.rs",
+        "its finalizer, written where a Machine needs it: clouds.rs",
     ),
     (
         Where::Cluster,

@@ -22,6 +22,8 @@ pub struct ProviderSettings {
     pub static_: StaticSettings,
     /// Servers of the Hetzner Cloud.
     pub hetzner: HetznerSettings,
+    /// Instances of Google's Compute Engine.
+    pub gcp: GcpSettings,
 }
 
 /// Servers of the Hetzner Cloud.
@@ -40,6 +42,30 @@ impl Default for HetznerSettings {
         Self {
             enabled: true,
             endpoint: "https://api.hetzner.cloud/v1".to_owned(),
+        }
+    }
+}
+
+/// Instances of Google's Compute Engine.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct GcpSettings {
+    /// Whether node pools may use it. What is there already is looked after in either case. Default: true.
+    pub enabled: bool,
+    /// Where the API is, as URL up to its version. Never a user's to say, because tokens are sent there. Default:
+    /// `https://compute.googleapis.com/compute/v1`.
+    pub endpoint: String,
+    /// Where tokens are had for what a user's key signed. Never a user's to say either. Default:
+    /// `https://oauth2.googleapis.com/token`.
+    pub token_endpoint: String,
+}
+
+impl Default for GcpSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            endpoint: "https://compute.googleapis.com/compute/v1".to_owned(),
+            token_endpoint: "https://oauth2.googleapis.com/token".to_owned(),
         }
     }
 }

@@ -63,7 +63,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "providers",
-        uses: &["api", "kit-client"],
+        uses: &["api", "kit-client", "kit-objects"],
         pure: false,
     },
     Rule {
@@ -78,7 +78,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "provider-hetzner",
-        uses: &["api", "kit-objects", "providers"],
+        uses: &["api", "providers"],
         pure: false,
     },
     Rule {
@@ -101,6 +101,7 @@ const RULES: &[Rule] = &[
             "kit-objects",
             "pki",
             "placement",
+            "provider-gcp",
             "provider-hetzner",
             "provider-kubevirt",
             "provider-static",

@@ -165,7 +165,7 @@ macro_rules! with_refusals {
         NetworkNotAllowed: Person, "Remove it from `spec.provider.kubevirt.networks`, or have `config.providers.kubevirt.allowed.networks` list it.";
         /// This is no name that a cloud or a ProviderConfig could have.
         /// Cause: A blank or a quote in it, or a description where an ID was meant.
-        CloudNameMalformed: Person, "Correct the field below `spec.provider.hetzner` that the message names.", since "0.2.0";
+        CloudNameMalformed: Person, "Correct the field below `spec.provider` that the message names.", since "0.2.0";
         /// This is no key of a label or taint.
         /// Cause: A blank or a second / in the key, or a name of more than 63 characters.
         KeyMalformed: Person, "Write the key as the message says, in the `config` or SSH field that it names.";

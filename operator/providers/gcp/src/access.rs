@@ -143,7 +143,7 @@ fn refused(asked: &Asked, reply: &Reply) -> Refused {
         code => code.to_owned(),
     };
     let mend = "the key was deleted, or its account was: make a new key of an account of the same project, and put it into \
-                the Secret";
+                the Secret that spec.gcp.keySecretName of the ProviderConfig names";
     Refused {
         mend: (kind == FaultKind::Auth).then(|| mend.to_owned()),
         ..asked.refused(kind, &code, said.error_description)

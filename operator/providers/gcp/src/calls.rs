@@ -193,7 +193,8 @@ impl Calls {
             Err(refused) if refused.kind == FaultKind::NotFound => Err(Refused {
                 kind: FaultKind::Terminal,
                 mend: Some(
-                    "make what it names, or change the image, the subnet or the zone".to_owned(),
+                    "make what it names, or change the image of the node pool, or spec.gcp.subnet of the ProviderConfig"
+                        .to_owned(),
                 ),
                 ..refused
             }),

@@ -14,6 +14,7 @@ use providers::http_client::BuildError;
 use providers::identity::{MACHINE_UID, Owner};
 use providers::leaks::Suspects;
 use providers::looks::Looks;
+use providers::offering::Size;
 use providers::subject::{Asked, Subject};
 use providers::{Checked, Description, FaultKind, Inventory, Listed, Presence, Proof, Refused};
 
@@ -21,7 +22,7 @@ use crate::calls::{Calls, Endpoints};
 use crate::describe;
 use crate::key::ServiceKey;
 use crate::labels::{self, of_installation, of_machine};
-use crate::offerings::{self, Size};
+use crate::offerings;
 use crate::plan::{self, Creation, Seen, is_its};
 use crate::refusal::{Asked as Call, ENDED, NO_SUCH, OTHER_PROJECT};
 use crate::schema::{CreateInstance, Disk, Instance, MachineType};
@@ -91,7 +92,8 @@ impl Cloud {
             Err(refused) if refused.kind == FaultKind::NotFound => Err(Refused {
                 kind: FaultKind::Auth,
                 mend: Some(
-                    "change the project, or give the service account a role in it".to_owned(),
+                    "see that spec.gcp.project of the ProviderConfig is its ID, and give the service account a role in it"
+                        .to_owned(),
                 ),
                 ..refused
             }),
@@ -101,7 +103,8 @@ impl Cloud {
         match &self.project.account {
             Some(expected) if *expected != account => Err(Refused {
                 mend: Some(format!(
-                    "machines were made where it is {expected}: name that project; nothing is deleted meanwhile"
+                    "machines were made where it is {expected}: name that project in another ProviderConfig; nothing is deleted \
+                     meanwhile"
                 )),
                 ..asked.refused(FaultKind::Auth, OTHER_PROJECT, format!("it is {account}"))
             }),
@@ -131,7 +134,7 @@ impl Cloud {
                 return Err(Refused {
                     mend: Some(
                         "name one that is ready, as projects/PROJECT/global/images/NAME: change the image of the node \
-                         pool"
+                         pool, or spec.gcp.images of the ProviderConfig"
                             .to_owned(),
                     ),
                     ..asked.refused(FaultKind::Terminal, NO_SUCH, "there is no such image")

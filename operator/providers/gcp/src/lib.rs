@@ -1,5 +1,5 @@
 //! Machines of Google's Compute Engine, by the contract of `docs/providers.md`: the client, and what is decided on its
-//! answers. No `ProviderConfig` opens it yet; what a pool would name is in [`settings`].
+//! answers.
 //!
 //! | Module | What it holds |
 //! |---|---|
@@ -17,6 +17,7 @@
 //! | [`capabilities`] | what Google can do |
 //! | [`cloud`] | carries out what the plans say |
 //! | [`sweep`] | finds and deletes what nobody has |
+//! | [`provider`] | what makes it a cloud of the contract |
 //!
 //! Invariant: each instance and its disk bear the UID of their Machine from the call on that makes them, and its name and
 //! the `requestId` follow from that UID, so whatever a crash or a lost answer cuts off is found, and nothing is made a
@@ -37,6 +38,7 @@ pub mod labels;
 pub mod leaks;
 pub mod offerings;
 pub mod plan;
+pub mod provider;
 pub mod refusal;
 pub mod schema;
 pub mod settings;

@@ -2,21 +2,11 @@
 //!
 //! Invariant: the API has no prices, so there are none here: what a size costs is what a user says.
 
+use providers::offering::Size;
 use providers::{FaultKind, Offering, Refused};
 
 use crate::refusal::{Asked, NO_SUCH};
 use crate::schema::MachineType;
-
-/// One size in one zone.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Size {
-    /// Its name.
-    pub name: String,
-    /// `amd64` or `arm64`.
-    pub architecture: &'static str,
-    /// As everybody has it.
-    pub offering: Offering,
-}
 
 /// Those of the sizes that are wanted, in their order, that can be made in a zone.
 ///
@@ -50,6 +40,8 @@ fn size(type_: &MachineType, zone: &str) -> Size {
             Some("ARM64") => "arm64",
             _ => "amd64",
         },
+        disk: None,
+        exhausted: false,
         offering,
     }
 }
@@ -57,7 +49,7 @@ fn size(type_: &MachineType, zone: &str) -> Size {
 fn unknown(name: &str, zone: &str, why: &str) -> Refused {
     let asked = Asked::new("use", format!("size {name} in {zone}"));
     Refused {
-        mend: Some("change the size of the node pool, or the zone".to_owned()),
+        mend: Some("change the size of the node pool (spec.provider.gcp.types), or name a ProviderConfig of another zone".to_owned()),
         ..asked.refused(FaultKind::Terminal, NO_SUCH, why)
     }
 }

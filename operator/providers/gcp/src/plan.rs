@@ -151,7 +151,7 @@ fn impossible(wanted: &Wanted, project: &Project) -> Option<String> {
     }
     if project.subnet.is_empty() {
         return Some(
-            "no subnet is named, and it would be in the default network: name one".to_owned(),
+            "no subnet is named, and it would be in the default network: name one as spec.gcp.subnet of the ProviderConfig".to_owned(),
         );
     }
     if !is_image(&wanted.image) {

@@ -149,13 +149,15 @@ fn mend(kind: FaultKind, code: &str, message: &str) -> Option<String> {
     let said = match kind {
         FaultKind::Auth => {
             "give the service account the permissions that Covey needs in the project, and see that the API of Compute \
-             Engine is switched on there; a key that was deleted has to be made anew"
+             Engine is switched on there; a key that was deleted has to be made anew, and put into the Secret that \
+             spec.gcp.keySecretName of the ProviderConfig names"
         }
         FaultKind::Quota { .. } => {
             "the project has as much as it may have: delete some, or ask Google for a higher quota (console, Quotas)"
         }
         FaultKind::Capacity { .. } => {
-            "nothing of this size is left in the zone now: name more sizes, or another zone"
+            "nothing of this size is left in the zone now: name more sizes below spec.provider.gcp.types of the node pool, or a \
+             ProviderConfig of another zone"
         }
         FaultKind::Taken => "there is another one of the same name: delete it",
         FaultKind::Gone => "delete the Machine to have it replaced",
@@ -177,16 +179,22 @@ fn mend(kind: FaultKind, code: &str, message: &str) -> Option<String> {
 /// Fields of a call as the API's sentences name them, and which of our settings decides each.
 const FIELDS: [(&str, &str); 8] = [
     ("deletion", "its protection against deletion in the console"),
-    ("machineType", "the size of the node pool"),
-    ("image", "the image of the node pool"),
-    ("subnetwork", "the subnet"),
-    ("tags", "the network tags"),
-    ("zone", "the zone"),
+    (
+        "machineType",
+        "the size of the node pool (spec.provider.gcp.types)",
+    ),
+    (
+        "image",
+        "the image of the node pool, or spec.gcp.images of the ProviderConfig",
+    ),
+    ("subnetwork", "spec.gcp.subnet of the ProviderConfig"),
+    ("tags", "spec.gcp.networkTags of the ProviderConfig"),
+    ("zone", "the zone: another one is another ProviderConfig"),
     (
         "metadata",
         "what makes the user data long: labels, taints, files and SSH keys of the node pool",
     ),
-    ("disk", "the size of the disk"),
+    ("disk", "the size of the disk (spec.provider.gcp.diskGiB)"),
 ];
 
 #[cfg(test)]

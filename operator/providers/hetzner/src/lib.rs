@@ -7,7 +7,6 @@
 //! | [`plan`] | the next call of a creation and of a deletion; pure |
 //! | [`describe`] | what a server says of a machine; pure |
 //! | [`offerings`] | what there is to be had, and for how much; pure |
-//! | [`template`] | the node that a server becomes; pure |
 //! | [`leaks`] | what nobody has any more; pure |
 //! | [`refusal`] | what the API says when it does not do something; pure |
 //! | [`http_client`] | one request and its answer |
@@ -15,9 +14,7 @@
 //! | [`capabilities`] | what Hetzner can do |
 //! | [`cloud`] | carries out what the plans say |
 //! | [`sweep`] | finds and deletes what nobody has |
-//! | [`subject`] | from Machines and ProviderConfigs to what is asked for; pure |
-//! | [`projects`] | the clients, one for each ProviderConfig |
-//! | [`provider`] | the contract |
+//! | [`provider`] | what makes it a cloud of the contract |
 //!
 //! Invariant: each server and each address bears the UID of its Machine from the call on that makes it, so whatever a
 //! crash or a lost answer cuts off is found by that, and nothing is made a second time. A name proves nothing.
@@ -35,11 +32,8 @@ pub mod http_client;
 pub mod leaks;
 pub mod offerings;
 pub mod plan;
-pub mod projects;
 pub mod provider;
 pub mod refusal;
 pub mod schema;
 pub mod settings;
-pub mod subject;
 pub mod sweep;
-pub mod template;

@@ -17,16 +17,6 @@ pub const PROVIDER: &str = "hetzner";
 pub const PAGES: &str = "too_many_pages";
 /// Code of ours: the token is of another project.
 pub const OTHER_PROJECT: &str = "other_project";
-/// Code of ours: the ProviderConfig, or the Secret that it names, is not there, is not let be read or has no token.
-pub const NO_CREDENTIALS: &str = "no_credentials";
-/// Code of ours: nobody has checked the ProviderConfig yet, so its account is not known.
-pub const NOT_CHECKED: &str = "not_checked";
-/// Code of ours: the ProviderConfig is not kept for Machines yet.
-pub const NOT_KEPT: &str = "not_kept";
-/// Code of ours: the ProviderConfig is being deleted.
-pub const CONFIG_GOES: &str = "provider_config_is_deleted";
-/// Code of ours: there is no image for the version.
-pub const NO_IMAGE: &str = "no_image";
 /// Code of ours: what the settings name is not there.
 pub const NO_SUCH: &str = "no_such_name";
 

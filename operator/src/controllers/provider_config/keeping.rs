@@ -139,8 +139,8 @@ fn needs(machine: &Machine, config: &str) -> bool {
 
 /// The Secret that a ProviderConfig names.
 fn named(config: &ProviderConfig) -> Option<String> {
-    let hetzner = config.spec.hetzner.as_ref();
-    hetzner.map(|project| project.token_secret_name.clone())
+    let cloud = config.spec.cloud();
+    cloud.map(|account| account.secret_name.to_owned())
 }
 
 async fn all(machines: &Api<Machine>, object: &'static str) -> Result<Vec<Arc<Machine>>, Error> {

@@ -14,7 +14,8 @@ use serde_json::json;
 use testkit::FaultPlan;
 use testkit::waiting::ask_until;
 
-use super::{ROUND, World};
+use super::HETZNER;
+use crate::clouds::{ROUND, World};
 use crate::crash::{Hand, Writes, dies, for_every_k};
 use crate::support::kubevirt::{node_path, node_status};
 use crate::support::site::{apply, tenant_namespace};
@@ -107,7 +108,7 @@ impl<'a> Restored<'a> {
     }
 
     fn changes(&self) -> usize {
-        self.world.fake.journal().requests("POST")
+        self.world.hetzner.journal().requests("POST")
     }
 
     /// How often the server was started anew.
@@ -172,7 +173,7 @@ fn is_gone(machine: &Machine) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_whose_node_a_restore_took_away_is_started_anew_no_more_than_twice() -> Result<()> {
-    let Some((world, operator)) = World::new("hetzner-restored").await? else {
+    let Some((world, operator)) = World::new("hetzner-restored", &[HETZNER]).await? else {
         return Ok(());
     };
     world.comes_up(&operator, 1).await?;

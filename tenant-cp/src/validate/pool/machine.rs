@@ -3,7 +3,7 @@
 //! Invariant: no message repeats a key, because what somebody pasted may be the private one.
 
 use api::Reason;
-use api::node_pool::{Hetzner, KernelBoot, KubeVirt, Provider};
+use api::node_pool::{CloudMachines, KernelBoot, KubeVirt, Provider, ProviderKind};
 
 use crate::problem::Problem;
 use crate::settings::providers::ProviderSettings;
@@ -41,8 +41,12 @@ pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: 
         }
         return;
     }
-    if let Some(hetzner) = &provider.hetzner {
-        servers(hetzner, settings.hetzner.enabled, problems);
+    if let Some(cloud) = provider.cloud() {
+        let (words, is_enabled) = match cloud.kind {
+            ProviderKind::Gcp => (GCP, settings.gcp.enabled),
+            _ => (HETZNER, settings.hetzner.enabled),
+        };
+        of_cloud(&cloud, &words, is_enabled, problems);
         return;
     }
     let Some(kubevirt) = &provider.kubevirt else {
@@ -92,15 +96,57 @@ pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: 
     }
 }
 
-/// Servers of the Hetzner Cloud. What there is of sizes and images only Hetzner knows.
-fn servers(hetzner: &Hetzner, is_enabled: bool, problems: &mut Vec<Problem>) {
-    const FIELD: &str = "spec.provider.hetzner";
+/// How things of a cloud are named.
+struct Words {
+    /// The cloud.
+    cloud: &'static str,
+    /// A ProviderConfig, for example.
+    config: &'static str,
+    /// A size.
+    size: &'static str,
+    /// An image.
+    image: &'static str,
+    /// What its name may have besides letters and digits.
+    of_image: &'static str,
+    /// Most characters of it.
+    longest_image: usize,
+}
+
+const HETZNER: Words = Words {
+    cloud: "Hetzner",
+    config: "hetzner",
+    size: "cx32",
+    image: "98765432",
+    of_image: "-._",
+    longest_image: 63,
+};
+const GCP: Words = Words {
+    cloud: "Google",
+    config: "google",
+    size: "e2-standard-4",
+    image: "projects/PROJECT/global/images/NAME",
+    of_image: "-.:/",
+    longest_image: 255,
+};
+
+/// Machines of a cloud. What there is of sizes and images only the cloud knows.
+fn of_cloud(
+    wanted: &CloudMachines<'_>,
+    words: &Words,
+    is_enabled: bool,
+    problems: &mut Vec<Problem>,
+) {
+    let provider = wanted.kind.as_str();
+    let field = format!("spec.provider.{provider}");
     if !is_enabled {
         problems.push(Problem::new(
-            FIELD,
+            &field,
             Reason::ProviderNotConfigured,
-            "this management cluster makes no machines at Hetzner: use another provider, or ask its administrator for \
-             providers.hetzner.enabled in the operator's configuration",
+            format!(
+                "this management cluster makes no machines at {}: use another provider, or ask its administrator for \
+                 providers.{provider}.enabled in the operator's configuration",
+                words.cloud
+            ),
         ));
     }
     let mut check = |name: &str, value: &str, also: &str, most: usize, example: &str| {
@@ -110,20 +156,21 @@ fn servers(hetzner: &Hetzner, is_enabled: bool, problems: &mut Vec<Problem>) {
         if !ends || value.len() > most || !value.chars().all(is_inner) {
             let message =
                 format!("this is no name that could be known there: write one such as {example}");
-            let field = format!("{FIELD}.{name}");
+            let field = format!("{field}.{name}");
             problems.push(Problem::new(field, Reason::CloudNameMalformed, message));
         }
     };
-    check("configName", &hetzner.config_name, "-.", 253, "hetzner");
-    for (number, name) in hetzner.types.iter().enumerate() {
-        check(&format!("types[{number}]"), name, "-", 63, "cx32");
+    check("configName", wanted.config_name, "-.", 253, words.config);
+    for (number, name) in wanted.types.iter().enumerate() {
+        check(&format!("types[{number}]"), name, "-", 63, words.size);
     }
-    if let Some(image) = &hetzner.image {
-        check("image", image, "-._", 63, "98765432");
+    if let Some(image) = wanted.image {
+        let (also, most) = (words.of_image, words.longest_image);
+        check("image", image, also, most, words.image);
     }
-    if hetzner.types.is_empty() {
-        let message = "no size is named: name one, such as cx32";
-        let field = format!("{FIELD}.types");
+    if wanted.types.is_empty() {
+        let message = format!("no size is named: name one, such as {}", words.size);
+        let field = format!("{field}.types");
         problems.push(Problem::new(field, Reason::CloudNameMalformed, message));
     }
 }

@@ -416,6 +416,38 @@ fn a_provider_that_is_switched_off_is_refused() {
 }
 
 #[test]
+fn a_cloud_that_is_switched_off_and_names_that_are_none_there_are_refused() {
+    let told = |cloud: &str, of_it: Value, enabled: bool| {
+        let pool = spec(&json!({"provider": {"kubevirt": null, cloud: of_it}}));
+        let mut settings = Settings::default();
+        settings.providers.hetzner.enabled = enabled;
+        settings.providers.gcp.enabled = enabled;
+        let problems = check_pool(&pool, &settings);
+        problems
+            .iter()
+            .map(|problem| (problem.reason, problem.field.clone()))
+            .collect::<Vec<_>>()
+    };
+    let images = [
+        ("hetzner", "98765432", "projects/p/global/images/i"),
+        ("gcp", "projects/p/global/images/i", "../i"),
+    ];
+    for (cloud, image, none) in images {
+        let of = |image: &str| json!({"configName": "c", "types": ["a-1"], "image": image});
+        let fine = told(cloud, of(image), true);
+        assert!(fine.is_empty(), "{fine:?}");
+        let field = |name: &str| format!("spec.provider.{cloud}{name}");
+        let off = (Reason::ProviderNotConfigured, field(""));
+        assert_eq!(told(cloud, of(image), false), [off]);
+        let malformed = (Reason::CloudNameMalformed, field(".image"));
+        assert_eq!(told(cloud, of(none), true), [malformed]);
+        let sizes = json!({"configName": "c", "types": ["a b"]});
+        let malformed = (Reason::CloudNameMalformed, field(".types[0]"));
+        assert_eq!(told(cloud, sizes, true), [malformed]);
+    }
+}
+
+#[test]
 fn an_amount_of_memory_of_hosts_that_is_none_is_refused() {
     let of = |memory: &str| {
         let selector = json!({"selector": {"memory": memory}});

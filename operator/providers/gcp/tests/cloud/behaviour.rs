@@ -248,7 +248,7 @@ async fn what_is_wrong_with_the_settings_is_told_with_what_to_change() {
     let said = told(|_, m| m.wanted.image = "debian".to_owned()).await;
     assert!(said.contains("projects/PROJECT/global/images"), "{said}");
     let said = told(|s, _| s.project.subnet = "gone".to_owned()).await;
-    assert!(said.contains("change the subnet"), "{said}");
+    assert!(said.contains("change spec.gcp.subnet"), "{said}");
     let said = told(|s, _| s.project.zone = "moon1-a".to_owned()).await;
     assert!(said.contains("change the zone"), "{said}");
     let said = told(|_, m| m.wanted.user_data = "x".repeat(256 * 1024 + 1)).await;

@@ -22,15 +22,9 @@ use providers::clock::Clock;
 use providers::identity::Owner;
 use providers::subject::{Asked, Subject};
 use providers::{FaultKind, Presence, Proof, State};
-use ring::signature::{KeyPair as _, RsaKeyPair};
-use rustls_pki_types::PrivatePkcs8KeyDer;
-use rustls_pki_types::pem::PemObject as _;
-use serde_json::json;
 
 pub(crate) const DEMO: &str = "demo";
 pub(crate) const OTHER: &str = "other";
-/// Of nobody: made for these tests.
-const KEY: &str = include_str!("key_of_tests.pem");
 /// Rounds before a life counts as one without an end.
 const ROUNDS: usize = 300;
 /// Pause between two rounds.
@@ -59,25 +53,14 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) async fn new() -> Self {
-        let der = PrivatePkcs8KeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
-        let pair = RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()).unwrap();
         let clock = VirtualClock::default();
-        let public = pair.public_key().as_ref();
-        let fake = FakeGcp::start(clock.clone(), &[DEMO, OTHER], public).await;
+        let fake = FakeGcp::start(clock.clone(), &[DEMO, OTHER]).await;
         Self {
             fake: fake.unwrap(),
             clock,
             skew: SignedDuration::ZERO,
             project: project(),
         }
-    }
-
-    /// The file of an account's key.
-    pub(crate) fn file(&self, account: &str) -> serde_json::Value {
-        json!({
-            "type": "service_account", "project_id": DEMO, "private_key_id": "k1", "private_key": KEY,
-            "client_email": account, "token_uri": self.fake.token_uri(),
-        })
     }
 
     pub(crate) fn cloud(&self) -> Cloud {
@@ -89,7 +72,7 @@ impl Stage {
             compute: self.fake.endpoint(),
             token_uri: self.fake.token_uri(),
         };
-        let key = self.file(account).to_string();
+        let key = self.fake.key_file(account).to_string();
         let key = ServiceKey::read(&key, &endpoints.token_uri).unwrap();
         let clock = Arc::new(Skewed(self.clock.clone(), self.skew));
         Cloud::new(&endpoints, key, self.project.clone(), clock).unwrap()

@@ -78,6 +78,8 @@ fn same_spec_ends_in_the_same_machines_whatever_was_before() {
     hosts["provider"] = json!({ "static": {} });
     let mut cloud = base.clone();
     cloud["provider"] = json!({ "hetzner": { "configName": "h", "types": ["cx22"] } });
+    let mut google = base.clone();
+    google["provider"] = json!({ "gcp": { "configName": "g", "types": ["e2-medium"] } });
     let spread = |of: &Value| {
         let mut spec = of.clone();
         let provider = spec["provider"].take();
@@ -85,12 +87,13 @@ fn same_spec_ends_in_the_same_machines_whatever_was_before() {
         spec["locations"] = json!([{ "name": "north", "weight": 1, "provider": provider }]);
         json!(with_spec(&World::new(1, &json!({})), &spec).unwrap().spec)
     };
-    let spreads = [spread(&base), spread(&hosts), spread(&cloud)];
-    let plain = [base, hosts, cloud];
+    let spreads = [&base, &hosts, &cloud, &google].map(spread);
+    let plain = [base, hosts, cloud, google];
     each(&schema, |path| {
         let of = match path {
             path if path.contains("provider.static") => 1,
             path if path.contains("provider.hetzner") => 2,
+            path if path.contains("provider.gcp") => 3,
             _ => 0,
         };
         let base = match path.starts_with("locations") {

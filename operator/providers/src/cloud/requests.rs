@@ -7,36 +7,28 @@ use std::collections::BTreeSet;
 
 use api::condition::is_true;
 use api::machine::MachineRequest;
-use api::node_pool::Hetzner;
-use api::provider_config::HetznerProject;
+use api::node_pool::{CloudMachines, ProviderKind};
 use api::{ConditionType, Machine, ProviderConfig, names};
 use kube::ResourceExt as _;
-use providers::identity::Owner;
-use providers::subject::{Asked, Subject};
-use providers::{FaultKind, Refused};
 
-use crate::refusal::{
-    Asked as Call, CONFIG_GOES, NO_CREDENTIALS, NO_IMAGE, NOT_CHECKED, NOT_KEPT, OTHER_PROJECT,
-};
-use crate::settings::Project;
+use super::Cloud;
+use crate::fault::FaultKind;
+use crate::identity::Owner;
+use crate::refused::Refused;
+use crate::subject::{Asked, Subject};
 
-/// What the ID of a server begins with as that of a node.
-const SCHEME: &str = "hcloud://";
-
-/// Where the machines of a ProviderConfig are made. `account`: where they were made before.
-#[must_use]
-pub fn project(wanted: &HetznerProject, installation: &str, account: Option<&str>) -> Project {
-    Project {
-        installation: installation.to_owned(),
-        location: wanted.location.clone(),
-        ssh_keys: wanted.ssh_keys.clone(),
-        network: wanted.network.clone(),
-        firewalls: wanted.firewalls.clone(),
-        ipv4: wanted.public_ipv4,
-        ipv6: wanted.public_ipv6,
-        account: account.map(str::to_owned),
-    }
-}
+/// Code of ours: the credentials are of another account than machines were made in.
+pub const OTHER_ACCOUNT: &str = "other_project";
+/// Code of ours: the ProviderConfig, or the Secret that it names, is not there, is not let be read or has no credentials.
+pub const NO_CREDENTIALS: &str = "no_credentials";
+/// Code of ours: nobody has checked the ProviderConfig yet, so its account is not known.
+const NOT_CHECKED: &str = "not_checked";
+/// Code of ours: the ProviderConfig is not kept for Machines yet.
+const NOT_KEPT: &str = "not_kept";
+/// Code of ours: the ProviderConfig is being deleted.
+const CONFIG_GOES: &str = "provider_config_is_deleted";
+/// Code of ours: there is no image for the version.
+const NO_IMAGE: &str = "no_image";
 
 /// The account that a ProviderConfig was found to be of.
 #[must_use]
@@ -50,7 +42,7 @@ pub fn tenant_namespace(machine: &Machine) -> String {
     names::tenant_namespace(&machine.spec.cluster_name, &machine.spec.cluster_uid)
 }
 
-/// Whose a Machine's server is.
+/// Whose a Machine's machine is.
 #[must_use]
 pub fn owner(machine: &Machine, installation: &str) -> Owner {
     Owner {
@@ -63,20 +55,13 @@ pub fn owner(machine: &Machine, installation: &str) -> Owner {
     }
 }
 
-/// The ID of the server that a Machine was known to have.
-fn instance(machine: &Machine) -> Option<u64> {
-    let status = machine.status.as_ref()?;
-    status
-        .provider_id
-        .as_deref()?
-        .strip_prefix(SCHEME)?
-        .parse()
-        .ok()
-}
-
 /// A Machine to be looked at.
 #[must_use]
-pub fn subject(machine: &Machine, installation: &str) -> Subject {
+pub fn subject<C: Cloud>(machine: &Machine, installation: &str) -> Subject {
+    subject_of(machine, installation, C::instance(machine))
+}
+
+fn subject_of(machine: &Machine, installation: &str, instance: Option<u64>) -> Subject {
     let status = machine.status.clone().unwrap_or_default();
     let deleted = machine.metadata.deletion_timestamp.as_ref();
     let mut conditions = status.conditions.iter();
@@ -90,7 +75,7 @@ pub fn subject(machine: &Machine, installation: &str) -> Subject {
                 deleted: deleted.map(|deleted| deleted.0),
             },
         },
-        instance: instance(machine),
+        instance,
         is_going: deleted.is_some(),
         node_ready: ready.and_then(|c| match c.status.as_str() {
             "True" => Some(true),
@@ -106,49 +91,45 @@ pub fn subject(machine: &Machine, installation: &str) -> Subject {
 /// When the ProviderConfig was not checked yet, is not kept for Machines yet or goes, or there is no image.
 pub fn request(
     machine: &Machine,
-    wanted: &Hetzner,
+    wanted: &CloudMachines<'_>,
     config: &ProviderConfig,
     exhausted: &BTreeSet<String>,
 ) -> Result<MachineRequest, Refused> {
-    let name = config.name_any();
-    let call = || Call::new("use", format!("ProviderConfig {name}"));
+    let (name, field) = (config.name_any(), wanted.kind.as_str());
+    let refused = |kind, code: &str, why: &str| own(wanted.kind, &name, kind, code, why);
     let account = account(config).ok_or_else(|| Refused {
         mend: Some(format!(
             "its condition Ready says why it is not: kubectl describe providerconfig {name}"
         )),
         // It goes away by itself where it was made a moment ago.
-        ..call().refused(FaultKind::NotFound, NOT_CHECKED, "it is not Ready yet")
+        ..refused(FaultKind::NotFound, NOT_CHECKED, "it is not Ready yet")
     })?;
     if config.metadata.deletion_timestamp.is_some() {
         return Err(Refused {
             mend: Some(format!(
-                "name another ProviderConfig below spec.provider.hetzner.configName of the node pool; {name} stays \
+                "name another ProviderConfig below spec.provider.{field}.configName of the node pool; {name} stays \
                  until its last Machine is gone"
             )),
-            ..call().refused(FaultKind::Auth, CONFIG_GOES, "it is being deleted")
+            ..refused(FaultKind::Auth, CONFIG_GOES, "it is being deleted")
         });
     }
     let conditions = config.status.as_ref().map(|s| s.conditions.as_slice());
     if !is_true(conditions.unwrap_or_default(), ConditionType::InUse) {
-        // What a server is deleted with is kept before there is one.
-        return Err(call().refused(
-            FaultKind::NotFound,
-            NOT_KEPT,
-            "it is not kept for machines yet",
-        ));
+        // What a machine is deleted with is kept before there is one.
+        let why = "it is not kept for machines yet";
+        return Err(refused(FaultKind::NotFound, NOT_KEPT, why));
     }
-    let images = config.spec.hetzner.as_ref().map(|project| &project.images);
+    let images = config.spec.cloud().map(|account| account.images);
     let version = &machine.spec.version;
     let minor = minor(version);
-    let image = wanted.image.as_ref();
-    let image = image.or_else(|| images?.get(minor?)).ok_or_else(|| {
+    let image = wanted.image.or_else(|| images?.get(minor?)).ok_or_else(|| {
         let minor = minor.unwrap_or(version);
         Refused {
             mend: Some(format!(
-                "set image below spec.provider.hetzner of the node pool, or {minor} below spec.hetzner.images of the \
+                "set image below spec.provider.{field} of the node pool, or {minor} below spec.{field}.images of the \
                  ProviderConfig"
             )),
-            ..call().refused(FaultKind::Terminal, NO_IMAGE, format!("it has no image for {version}"))
+            ..refused(FaultKind::Terminal, NO_IMAGE, &format!("it has no image for {version}"))
         }
     })?;
     let left = wanted.types.iter().find(|name| !exhausted.contains(*name));
@@ -174,44 +155,61 @@ fn minor(version: &str) -> Option<&str> {
 /// # Errors
 /// When it is not, or nobody knows.
 pub fn same_account(
+    kind: ProviderKind,
     machine: &Machine,
     request: &MachineRequest,
     config: &ProviderConfig,
 ) -> Result<(), Refused> {
     let name = config.name_any();
-    let call = Call::new("use", format!("ProviderConfig {name}"));
     match (account(config), request.account.as_deref()) {
         (Some(now), Some(then)) if now == then => Ok(()),
         (Some(now), Some(then)) => Err(Refused {
             mend: Some(format!(
-                "Machine {} was asked for where it is {then}: make the ProviderConfig anew with a token of that \
-                 project; nothing is deleted meanwhile",
+                "Machine {} was asked for where it is {then}: make the ProviderConfig anew for that account; \
+                 nothing is deleted meanwhile",
                 machine.name_any()
             )),
-            ..call.refused(FaultKind::Auth, OTHER_PROJECT, format!("it is of {now}"))
+            ..own(
+                kind,
+                &name,
+                FaultKind::Auth,
+                OTHER_ACCOUNT,
+                &format!("it is of {now}"),
+            )
         }),
-        _ => Err(call.refused(FaultKind::NotFound, NOT_CHECKED, "it is not Ready yet")),
+        _ => {
+            let why = "it is not Ready yet";
+            Err(own(kind, &name, FaultKind::NotFound, NOT_CHECKED, why))
+        }
     }
 }
 
-/// That there is no ProviderConfig, or none of Hetzner.
+/// That there is no ProviderConfig, or none of this cloud.
 #[must_use]
-pub fn no_config(namespace: &str, name: &str) -> Refused {
-    let call = Call::new("use", format!("ProviderConfig {namespace}/{name}"));
+pub fn no_config(kind: ProviderKind, namespace: &str, name: &str) -> Refused {
+    let (field, name) = (kind.as_str(), format!("{namespace}/{name}"));
+    let why = format!("there is none with {field}");
     Refused {
-        mend: Some(
-            "make it, or change configName below spec.provider.hetzner of the node pool; machines that are there are \
+        mend: Some(format!(
+            "make it, or change configName below spec.provider.{field} of the node pool; machines that are there are \
              neither deleted nor looked for meanwhile"
-                .to_owned(),
-        ),
-        ..call.refused(FaultKind::Auth, NO_CREDENTIALS, "there is none with hetzner")
+        )),
+        ..own(kind, &name, FaultKind::Auth, NO_CREDENTIALS, &why)
     }
+}
+
+/// That a ProviderConfig cannot be used, in our own words.
+fn own(cloud: ProviderKind, config: &str, kind: FaultKind, code: &str, why: &str) -> Refused {
+    let object = format!("ProviderConfig {config}");
+    Refused::own(cloud.as_str(), ("use", object), kind, code, why)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use api::node_pool::Provider;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn machine(status: &Value) -> Machine {
         serde_json::from_value(json!({
@@ -226,6 +224,10 @@ mod tests {
 
     fn wanted() -> Value {
         json!({ "configName": "h", "types": ["cx22", "cx32"] })
+    }
+
+    fn of_pool() -> Provider {
+        serde_json::from_value(json!({ "hetzner": wanted() })).unwrap()
     }
 
     fn config(images: &Value, account: Option<&str>) -> ProviderConfig {
@@ -244,7 +246,8 @@ mod tests {
     }
 
     fn asked(images: &Value, exhausted: &[&str]) -> Result<MachineRequest, Refused> {
-        let of_pool: Hetzner = serde_json::from_value(wanted()).unwrap();
+        let of_pool = of_pool();
+        let of_pool = of_pool.cloud().unwrap();
         let exhausted = exhausted.iter().map(|name| (*name).to_owned()).collect();
         let config = config(images, Some("ssh-key-1"));
         request(&machine(&json!({})), &of_pool, &config, &exhausted)
@@ -274,7 +277,8 @@ mod tests {
 
     #[test]
     fn nothing_is_asked_for_before_the_account_is_known() {
-        let of_pool: Hetzner = serde_json::from_value(wanted()).unwrap();
+        let of_pool = of_pool();
+        let of_pool = of_pool.cloud().unwrap();
         let config = config(&json!({ "1.36": "1" }), None);
         let told = request(&machine(&json!({})), &of_pool, &config, &BTreeSet::new());
         assert_eq!(told.unwrap_err().kind, FaultKind::NotFound);
@@ -282,7 +286,8 @@ mod tests {
 
     #[test]
     fn nothing_is_asked_for_by_a_config_that_is_not_kept_or_goes() {
-        let of_pool: Hetzner = serde_json::from_value(wanted()).unwrap();
+        let of_pool = of_pool();
+        let of_pool = of_pool.cloud().unwrap();
         let kind = |config: &ProviderConfig| {
             let asked = request(&machine(&json!({})), &of_pool, config, &BTreeSet::new());
             asked.map(drop).map_err(|refused| refused.kind)
@@ -300,14 +305,13 @@ mod tests {
 
     #[test]
     fn subject_says_how_far_a_creation_is() {
-        let of = |status: Value| subject(&machine(&status), "i").asked;
+        let of = |status: Value| subject_of(&machine(&status), "i", None).asked;
         assert_eq!(of(json!({})), Asked::Never);
         let request = json!({ "image": "1", "account": "a" });
         let pending = json!({ "request": request, "creationPendingSince": "2026-07-01T12:00:00Z" });
         assert_eq!(of(pending), Asked::Pending { deleted: None });
         let seen = json!({ "request": request, "providerID": "hcloud://42" });
-        assert_eq!(of(seen.clone()), Asked::Seen);
-        assert_eq!(subject(&machine(&seen), "i").instance, Some(42));
+        assert_eq!(of(seen), Asked::Seen);
     }
 
     #[test]
@@ -319,7 +323,7 @@ mod tests {
         let machine = machine(&json!({}));
         let of = |now: Option<&str>, then: Option<&str>| {
             let config = config(&json!({}), now);
-            let same = same_account(&machine, &request(then), &config);
+            let same = same_account(ProviderKind::Hetzner, &machine, &request(then), &config);
             same.map_err(|refused| refused.kind)
         };
         assert_eq!(of(Some("a"), Some("a")), Ok(()));

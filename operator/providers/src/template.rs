@@ -1,4 +1,4 @@
-//! The node that a server of a pool would become, for growing a pool that is empty. Pure.
+//! The node that a machine of a pool would become at a cloud, for growing a pool that is empty. Pure.
 //!
 //! Invariant: of several sizes a node has what the smallest has of each, because any of them may be made; what is left out is
 //! rather too little than too much, and what nobody knows is none.
@@ -10,25 +10,28 @@ use api::node_pool::{Architecture, NodeTemplate};
 use api::{NodePoolSpec, Quantity};
 use kit_objects::quantity::bytes;
 
-use crate::offerings::Size;
+use crate::offering::Size;
 
 const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
-/// What a server's firmware and its host keep of the memory that its size says, in thousandths: what others reckon with
+/// What a machine's firmware and its host keep of the memory that its size says, in thousandths: what others reckon with
 /// for virtual machines of clouds (Karpenter's `vmMemoryOverheadPercent`).
 const KEPT: i64 = 75;
-/// Bytes of a GB of disk.
-const GB: i64 = 1_000_000_000;
 
-/// The node, of one of `sizes` in a location; none without any, and where an amount cannot be read or they are of different
-/// processors and the pool does not say of which it is.
+/// The node, of one of `sizes` in a zone; `disk`: bytes of disk where the size does not say. None without any, and where an
+/// amount cannot be read or they are of different processors and the pool does not say of which it is.
 #[must_use]
-pub fn node(spec: &NodePoolSpec, sizes: &[Size], location: &str) -> Option<NodeTemplate> {
+pub fn node(
+    spec: &NodePoolSpec,
+    sizes: &[Size],
+    disk: Option<i64>,
+    zone: &str,
+) -> Option<NodeTemplate> {
     let said = spec.autoscaling.as_ref();
     let cpu = least(sizes, |size| {
         i32::try_from(bytes(&size.offering.cpu.0)?).ok()
     })?;
     let memory = least(sizes, |size| bytes(&size.offering.memory.0))?;
-    let disk = least(sizes, |size| i64::try_from(size.disk).ok()?.checked_mul(GB))?;
+    let disk = least(sizes, |size| size.disk.or(disk))?;
     // Without what its file system keeps.
     let mut disk = disk / 8 * 7;
     let mut node = NodeTemplate {
@@ -51,8 +54,7 @@ pub fn node(spec: &NodePoolSpec, sizes: &[Size], location: &str) -> Option<NodeT
         node.instance_type = Some(only.name.clone());
     }
     // What the cloud controller manager says, whatever the pool does.
-    node.labels
-        .insert(LABEL_ZONE.to_owned(), location.to_owned());
+    node.labels.insert(LABEL_ZONE.to_owned(), zone.to_owned());
     let taints: BTreeSet<_> = spec.taints.iter().cloned().collect();
     node.taints = taints.into_iter().collect();
     Some(node)
@@ -80,16 +82,17 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use providers::Offering;
+    use crate::offering::Offering;
     use serde_json::{Value, json};
 
-    fn size(name: &str, cpu: u32, memory: &str, disk: u64, architecture: &'static str) -> Size {
+    const GB: i64 = 1_000_000_000;
+
+    fn size(name: &str, cpu: u32, memory: &str, disk: i64, architecture: &'static str) -> Size {
         Size {
             name: name.to_owned(),
             architecture,
-            disk,
+            disk: Some(disk * GB),
             exhausted: false,
-            ends: None,
             offering: Offering {
                 cpu: Quantity(cpu.to_string()),
                 memory: Quantity(memory.to_owned()),
@@ -113,6 +116,7 @@ mod tests {
         let node = node(
             &spec(&json!({ "min": 0, "max": 5 })),
             &[size("cax11", 2, "4096Mi", 40, "arm64")],
+            None,
             "fsn1",
         );
         let node = node.unwrap();
@@ -130,13 +134,23 @@ mod tests {
     }
 
     #[test]
+    fn disk_that_is_asked_for_beside_the_size_is_that_of_the_node() {
+        let mut size = size("a", 2, "4Gi", 0, "amd64");
+        size.disk = None;
+        let spec = spec(&json!({ "min": 0, "max": 5 }));
+        assert_eq!(node(&spec, &[size.clone()], None, "z"), None);
+        let told = node(&spec, &[size], Some(80), "z").unwrap();
+        assert_eq!(told.ephemeral_storage.0, "70");
+    }
+
+    #[test]
     fn node_of_several_sizes_has_the_least_of_each_and_no_name() {
         let sizes = [
             size("a", 2, "16Gi", 40, "amd64"),
             size("b", 8, "4Gi", 160, "amd64"),
         ];
         let said = json!({ "min": 0, "max": 5, "capacity": { "example.com/fpga": 2, "ephemeral-storage": "9Gi" } });
-        let node = node(&spec(&said), &sizes, "fsn1").unwrap();
+        let node = node(&spec(&said), &sizes, None, "fsn1").unwrap();
         assert_eq!((node.cpu, node.instance_type), (2, None));
         assert!(bytes(&node.memory.0).unwrap() < 4 << 30);
         assert_eq!(node.ephemeral_storage.0, (9_i64 << 30).to_string());
@@ -146,16 +160,16 @@ mod tests {
     #[test]
     fn what_nobody_knows_is_none() {
         let bounds = json!({ "min": 0, "max": 5 });
-        assert_eq!(node(&spec(&bounds), &[], "fsn1"), None);
+        assert_eq!(node(&spec(&bounds), &[], None, "fsn1"), None);
         let unread = [size("a", 2, "much", 40, "amd64")];
-        assert_eq!(node(&spec(&bounds), &unread, "fsn1"), None);
+        assert_eq!(node(&spec(&bounds), &unread, None, "fsn1"), None);
         let both = [
             size("a", 2, "4Gi", 40, "amd64"),
             size("b", 2, "4Gi", 40, "arm64"),
         ];
-        assert_eq!(node(&spec(&bounds), &both, "fsn1"), None);
+        assert_eq!(node(&spec(&bounds), &both, None, "fsn1"), None);
         let said = json!({ "min": 0, "max": 5, "architecture": "arm64" });
-        let told = node(&spec(&said), &both, "fsn1").unwrap();
+        let told = node(&spec(&said), &both, None, "fsn1").unwrap();
         assert_eq!(told.architecture, Architecture::Arm64);
     }
 }

@@ -1,34 +1,30 @@
 //! The clients: one for each ProviderConfig, kept as long as its Secret, its spec and its account are the same.
 //!
-//! Invariant: a token is read by name, in the ProviderConfig's own namespace alone, and kept by nobody but the client
-//! that sends it; nothing of it is in an error. Whom the API does not let in does not ask again for [`REFUSED`], unless
+//! Invariant: credentials are read by name, in the ProviderConfig's own namespace alone, and kept by nobody but the client
+//! that sends them; nothing of them is in an error. Whom the API does not let in does not ask again for [`REFUSED`], unless
 //! the Secret changed.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::ProviderConfig;
-use api::provider_config::HetznerProject;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{Api, Client, ResourceExt as _};
-use providers::clock::Clock;
-use providers::token::Token;
-use providers::{Error, FaultKind, Refused};
 use tokio::sync::OnceCell;
 
-use crate::cloud::{Cloud, held};
-use crate::refusal::{Asked as Call, NO_CREDENTIALS};
-use crate::settings::Project;
-use crate::subject;
+use super::requests::{self, NO_CREDENTIALS};
+use super::{Cloud, NoClient};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::fault::FaultKind;
+use crate::refused::Refused;
 
-/// The field of a Secret that has the token.
-const FIELD: &str = "token";
 /// Its UID tells one management cluster from all others; a restored backup has it.
 const OF_INSTALLATION: &str = "kube-system";
 /// How long a Secret is believed to be as it was read. Where somebody watches it, it is read anew at once.
 const FRESH: SignedDuration = SignedDuration::from_secs(60);
-/// How long nobody asks with a token that was refused.
+/// How long nobody asks with credentials that were refused.
 const REFUSED: SignedDuration = SignedDuration::from_mins(5);
 
 /// Finds a ProviderConfig by namespace and name, as last seen.
@@ -38,21 +34,20 @@ pub type Find = Arc<dyn Fn(&str, &str) -> Option<Arc<ProviderConfig>> + Send + S
 pub(crate) type Key = (String, String);
 
 /// The clients.
-pub(crate) struct Projects {
+pub(crate) struct Clients<C: Cloud> {
     client: Client,
-    endpoint: String,
+    endpoints: C::Endpoints,
     clock: Arc<dyn Clock>,
     find: Find,
     installation: OnceCell<String>,
-    kept: Mutex<BTreeMap<Key, Kept>>,
+    kept: Mutex<BTreeMap<Key, Kept<C>>>,
 }
 
 /// One client, and what it was made of.
-#[derive(Clone)]
-struct Kept {
+struct Kept<C: Cloud> {
     secret: Read,
-    project: Project,
-    cloud: Arc<Cloud>,
+    project: C::Project,
+    cloud: Arc<C>,
     at: Timestamp,
     refused: Option<(Timestamp, Refused)>,
 }
@@ -65,19 +60,39 @@ struct Read {
     version: Option<String>,
 }
 
-/// A project that may be asked.
-#[derive(Clone)]
-pub(crate) struct Open {
-    pub(crate) key: Key,
-    pub(crate) installation: String,
-    pub(crate) cloud: Arc<Cloud>,
+impl<C: Cloud> Clone for Kept<C> {
+    fn clone(&self) -> Self {
+        Self {
+            secret: self.secret.clone(),
+            project: self.project.clone(),
+            cloud: Arc::clone(&self.cloud),
+            at: self.at,
+            refused: self.refused.clone(),
+        }
+    }
 }
 
-impl Projects {
-    pub(crate) fn new(client: Client, endpoint: &str, clock: Arc<dyn Clock>, find: Find) -> Self {
+/// An account that may be asked.
+pub(crate) struct Open<C> {
+    pub(crate) key: Key,
+    pub(crate) installation: String,
+    pub(crate) cloud: Arc<C>,
+}
+
+pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<C: Cloud> Clients<C> {
+    pub(crate) fn new(
+        client: Client,
+        endpoints: C::Endpoints,
+        clock: Arc<dyn Clock>,
+        find: Find,
+    ) -> Self {
         Self {
             client,
-            endpoint: endpoint.to_owned(),
+            endpoints,
             clock,
             find,
             installation: OnceCell::new(),
@@ -92,8 +107,10 @@ impl Projects {
         name: &str,
     ) -> Result<Arc<ProviderConfig>, Refused> {
         let found = (self.find)(namespace, name);
-        let found = found.filter(|config| config.spec.hetzner.is_some());
-        found.ok_or_else(|| subject::no_config(namespace, name))
+        let is_its =
+            |config: &Arc<ProviderConfig>| config.spec.cloud().is_some_and(|of| of.kind == C::KIND);
+        let found = found.filter(is_its);
+        found.ok_or_else(|| requests::no_config(C::KIND, namespace, name))
     }
 
     /// UID of the installation.
@@ -108,38 +125,37 @@ impl Projects {
                 source: Box::new(source),
             })?;
             found.uid().ok_or_else(|| {
-                let call = Call::new("read", object());
-                let refused = call.refused(FaultKind::Unavailable, "no_uid", "it has no UID");
-                Error::from(refused)
+                let (kind, why) = (FaultKind::Unavailable, "it has no UID");
+                Error::from(refused::<C>("read", object(), kind, "no_uid", why))
             })
         };
         let uid = self.installation.get_or_try_init(read).await?;
         Ok(uid)
     }
 
-    /// The project of a ProviderConfig. `anew`: its Secret is read, and who was refused asks again.
-    pub(crate) async fn open(&self, config: &ProviderConfig, anew: bool) -> Result<Open, Error> {
+    /// The account of a ProviderConfig. `anew`: its Secret is read, and who was refused asks again.
+    pub(crate) async fn open(&self, config: &ProviderConfig, anew: bool) -> Result<Open<C>, Error> {
         let key = (config.namespace().unwrap_or_default(), config.name_any());
-        let wanted = config.spec.hetzner.as_ref();
-        let wanted = wanted.ok_or_else(|| subject::no_config(&key.0, &key.1))?;
+        let none = || requests::no_config(C::KIND, &key.0, &key.1);
+        let secret = config.spec.cloud().ok_or_else(none)?.secret_name;
         let installation = self.installation().await?.to_owned();
-        let project = subject::project(wanted, &installation, subject::account(config));
+        let project = C::project(&config.spec, &installation, requests::account(config));
+        let project = project.ok_or_else(none)?;
         let now = self.clock.now();
-        let open = |cloud: &Arc<Cloud>| Open {
+        let open = |cloud: &Arc<C>| Open {
             key: key.clone(),
             installation: installation.clone(),
             cloud: Arc::clone(cloud),
         };
         let kept = held(&self.kept).get(&key).cloned();
-        let same = kept
-            .filter(|kept| kept.project == project && kept.secret.name == wanted.token_secret_name);
+        let same = kept.filter(|kept| kept.project == project && kept.secret.name == secret);
         if let Some(kept) = &same
             && !anew
             && now.duration_since(kept.at).abs() < FRESH
         {
             return still_refused(kept, now).map(|()| open(&kept.cloud));
         }
-        let (read, token) = self.token(&key.0, wanted).await?;
+        let (read, credentials) = self.credentials(&key.0, secret).await?;
         let mut all = held(&self.kept);
         if let Some(kept) = same.filter(|kept| kept.secret == read) {
             let kept = Kept {
@@ -151,15 +167,14 @@ impl Projects {
             all.insert(key, kept);
             return answer;
         }
-        let cloud = Cloud::new(
-            &self.endpoint,
-            token,
-            project.clone(),
-            Arc::clone(&self.clock),
-        );
-        let cloud = Arc::new(cloud.map_err(|error| {
-            let call = Call::new("use", format!("the API at {}", self.endpoint));
-            call.refused(FaultKind::Terminal, "no_client", error.to_string())
+        let clock = Arc::clone(&self.clock);
+        let cloud = C::open(&self.endpoints, &credentials, project.clone(), clock);
+        let cloud = Arc::new(cloud.map_err(|error| match error {
+            NoClient::Credentials(why) => unusable::<C>(&key.0, secret, &why),
+            NoClient::Build(error) => {
+                let (kind, object) = (FaultKind::Terminal, "the API".to_owned());
+                refused::<C>("use", object, kind, "no_client", error.to_string()).into()
+            }
         })?);
         let answer = open(&cloud);
         all.insert(
@@ -175,8 +190,8 @@ impl Projects {
         Ok(answer)
     }
 
-    /// Takes in what the API said: a token that is refused is not sent again and again.
-    pub(crate) fn heard<T>(&self, open: &Open, answer: Result<T, Refused>) -> Result<T, Error> {
+    /// Takes in what the API said: credentials that are refused are not sent again and again.
+    pub(crate) fn heard<T>(&self, open: &Open<C>, answer: Result<T, Refused>) -> Result<T, Error> {
         if let Err(refused) = &answer
             && refused.kind == FaultKind::Auth
             && let Some(kept) = held(&self.kept).get_mut(&open.key)
@@ -188,50 +203,34 @@ impl Projects {
     }
 
     /// A client that is there, whoever is let in; none where there is none yet.
-    pub(crate) fn kept(&self, namespace: &str, name: &str) -> Option<Arc<Cloud>> {
+    pub(crate) fn kept(&self, namespace: &str, name: &str) -> Option<Arc<C>> {
         let kept = held(&self.kept);
         let found = kept.get(&(namespace.to_owned(), name.to_owned()));
         found.map(|kept| Arc::clone(&kept.cloud))
     }
 
     /// All clients that are there.
-    pub(crate) fn all(&self) -> Vec<(String, Arc<Cloud>)> {
+    pub(crate) fn all(&self) -> Vec<Arc<C>> {
         let kept = held(&self.kept);
-        let of = |kept: &Kept| (kept.project.installation.clone(), Arc::clone(&kept.cloud));
-        kept.values().map(of).collect()
+        kept.values().map(|kept| Arc::clone(&kept.cloud)).collect()
     }
 
-    /// Lets go of the client, and the token, of a ProviderConfig that is gone.
+    /// Lets go of the client, and the credentials, of a ProviderConfig that is gone.
     pub(crate) fn forget(&self, namespace: &str, name: &str) {
         held(&self.kept).remove(&(namespace.to_owned(), name.to_owned()));
     }
 
-    async fn token(
-        &self,
-        namespace: &str,
-        wanted: &HetznerProject,
-    ) -> Result<(Read, Token), Error> {
-        let name = &wanted.token_secret_name;
-        let unusable = |why: &str, mend: String| {
-            let call = Call::new("use", format!("Secret {namespace}/{name}"));
-            Error::from(Refused {
-                mend: Some(mend),
-                ..call.refused(FaultKind::Auth, NO_CREDENTIALS, why)
-            })
-        };
-        let make = || {
-            format!(
-                "kubectl create secret generic {name} -n {namespace} --from-file={FIELD}=FILE makes one"
-            )
-        };
+    /// What the Secret has; empty where it has nothing.
+    async fn credentials(&self, namespace: &str, name: &str) -> Result<(Read, String), Error> {
         let secrets = Api::<Secret>::namespaced(self.client.clone(), namespace);
         let secret = match secrets.get_opt(name).await {
             Ok(Some(secret)) => secret,
-            Ok(None) => return Err(unusable("there is no such Secret", make())),
+            Ok(None) => return Err(unusable::<C>(namespace, name, "there is no such Secret")),
             Err(kube::Error::Api(status)) if status.code == 403 => {
                 let mend = "the operator can read Secrets where a TenantCluster is: make ProviderConfig and Secret in \
                             the namespace of the TenantCluster";
-                return Err(unusable("the operator may not read it", mend.to_owned()));
+                let why = "the operator may not read it";
+                return Err(of_secret::<C>(namespace, name, why, mend.to_owned()));
             }
             Err(source) => {
                 return Err(Error::Request {
@@ -242,21 +241,47 @@ impl Projects {
             }
         };
         let read = Read {
-            name: name.clone(),
+            name: name.to_owned(),
             uid: secret.uid(),
             version: secret.resource_version(),
         };
         let data = secret.data.unwrap_or_default();
-        let text = data.get(FIELD);
+        let text = data.get(C::FIELD);
         let text = text.and_then(|bytes| std::str::from_utf8(&bytes.0).ok());
-        let token = text.and_then(Token::read);
-        let token = token.ok_or_else(|| unusable("it has no token in its field token", make()))?;
-        Ok((read, token))
+        Ok((read, text.unwrap_or_default().to_owned()))
     }
 }
 
-/// Whether nobody asks at the moment, because the token was refused.
-fn still_refused(kept: &Kept, now: Timestamp) -> Result<(), Error> {
+/// That a Secret has nothing that lets anybody in.
+fn unusable<C: Cloud>(namespace: &str, name: &str, why: &str) -> Error {
+    let field = C::FIELD;
+    let make = format!(
+        "kubectl create secret generic {name} -n {namespace} --from-file={field}=FILE makes one"
+    );
+    of_secret::<C>(namespace, name, why, make)
+}
+
+fn of_secret<C: Cloud>(namespace: &str, name: &str, why: &str, mend: String) -> Error {
+    let object = format!("Secret {namespace}/{name}");
+    Error::from(Refused {
+        mend: Some(mend),
+        ..refused::<C>("use", object, FaultKind::Auth, NO_CREDENTIALS, why)
+    })
+}
+
+/// That something was not done, in our own words.
+pub(crate) fn refused<C: Cloud>(
+    verb: &'static str,
+    object: String,
+    kind: FaultKind,
+    code: &str,
+    why: impl Into<String>,
+) -> Refused {
+    Refused::own(C::KIND.as_str(), (verb, object), kind, code, why)
+}
+
+/// Whether nobody asks at the moment, because the credentials were refused.
+fn still_refused<C: Cloud>(kept: &Kept<C>, now: Timestamp) -> Result<(), Error> {
     let lately = |(at, _): &&(Timestamp, Refused)| now.duration_since(*at).abs() < REFUSED;
     match kept.refused.as_ref().filter(lately) {
         Some((_, refused)) => Err(refused.clone().into()),
