@@ -88,6 +88,11 @@ const SOAK: &str = "upgrade.soak is how long new kube-apiservers serve the minor
                     not at all";
 const DEADLINE: &str =
     "upgrade.deadline is how long new pods have to become ready: at least 1m and at most 24h";
+const IDLE_AFTER: &str = "hibernation.idleAfter is how long nobody uses it before it is put to sleep: at least \
+                          15m and at most 720h";
+const NOBODY_WAKES: &str = "hibernation.idleAfter puts it to sleep until somebody asks its API, and with \
+                            hibernation.wake Manual no request wakes it: set wake to OnRequest, or remove \
+                            idleAfter";
 const TYPE: &str = "endpoint.type cannot change: kubeconfigs and nodes hold the address; create a \
                     new tenant cluster";
 const HOST: &str = "endpoint.type NodePort needs endpoint.host: the address or DNS name under \
@@ -139,6 +144,18 @@ fn refused() -> Vec<Case> {
             "etcd.copyOf is for a TenantCluster that begins with a backup: set etcd.bootstrap: Restore with it",
         ),
         create(tc(&json!({"upgrade": {"soak": "25h"}})), SOAK),
+        create(
+            tc(&json!({"hibernation": {"idleAfter": "14m"}})),
+            IDLE_AFTER,
+        ),
+        create(
+            tc(&json!({"hibernation": {"idleAfter": "721h"}})),
+            IDLE_AFTER,
+        ),
+        create(
+            tc(&json!({"hibernation": {"idleAfter": "4h", "wake": "Manual"}})),
+            NOBODY_WAKES,
+        ),
         create(tc(&json!({"upgrade": {"deadline": "59s"}})), DEADLINE),
         create(tc(&json!({"upgrade": {"deadline": "25h"}})), DEADLINE),
         create(named("a-", &json!({})), NAME),

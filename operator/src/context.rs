@@ -34,6 +34,7 @@ use crate::etcd_replacement::patience::Patience;
 use crate::etcd_space::looks::EtcdLooks;
 use crate::fleet::plan as fleet;
 use crate::fleet::tenant::Tenant;
+use crate::hibernation::idle::Looks;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::KubeVirtRelease;
 use crate::orphans::Orphans;
@@ -160,6 +161,8 @@ pub struct Context {
     pub tenants: Registry,
     /// Looks at tenants' etcds.
     pub etcd_looks: EtcdLooks,
+    /// Last looks at what uses tenants.
+    pub usage_looks: Looks,
     /// How far Secrets of tenants were written again.
     pub rewrites: Rewrites,
     /// Tenant namespaces whose Secrets are watched.
@@ -433,6 +436,7 @@ impl Context {
         self.recovery_probes.forget(uid);
         self.tenants.forget(uid);
         self.etcd_looks.forget(uid);
+        self.usage_looks.forget(uid);
         self.rewrites.forget(uid);
         self.secrets.forget(uid);
         self.vms.forget(uid);

@@ -14,6 +14,7 @@ use api::{Reason, TenantCluster};
 use jiff::Timestamp;
 use tenant_cp::hibernation::{self as schedule, Scheduled};
 
+pub mod idle;
 pub mod parts;
 pub mod place;
 pub mod seen;
@@ -272,7 +273,10 @@ pub fn is_left_alone(cluster: &TenantCluster) -> bool {
 pub fn is_of_interest(cluster: &TenantCluster, now: Timestamp) -> bool {
     let status = cluster.status.as_ref();
     let is_known = status.is_some_and(|s| s.hibernation.is_some());
-    is_known || cluster.spec.hibernation.enabled || scheduled(cluster, now).asleep_since.is_some()
+    is_known
+        || cluster.spec.hibernation.enabled
+        || scheduled(cluster, now).asleep_since.is_some()
+        || idle::is_over(cluster, now).is_some()
 }
 
 /// What the schedules of a tenant cluster say now.

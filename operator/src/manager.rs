@@ -38,6 +38,7 @@ use crate::controllers;
 use crate::creations::Creations;
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_space::looks::EtcdLooks;
+use crate::hibernation::idle::Looks;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::{self, KubeVirtRelease};
 use crate::orphans::Orphans;
@@ -216,6 +217,7 @@ impl Manager {
             allotments: Mutex::default(),
             grants: Mutex::default(),
             etcd_looks: EtcdLooks::new(leadership.clone(), triggers.clusters.clone()),
+            usage_looks: Looks::default(),
             rewrites: Rewrites::default(),
             tenants: Registry::new(
                 leadership.clone(),

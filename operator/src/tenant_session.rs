@@ -8,6 +8,7 @@
 //! | [`etcd`] | what the members of etcd say of themselves |
 //! | [`largest`] | which resources fill it |
 //! | [`preflight`] | what speaks against an upgrade |
+//! | [`usage`] | whether anybody uses one |
 //! | [`api_probes`] | wait, outside of reconciles, for the answer of one that starts or fell silent |
 //! | [`requests`] | the objects that Covey keeps inside: list, read, apply |
 //! | [`bulkhead`] | how many places of a controller tenants hold together that are slow or silent |
@@ -32,4 +33,5 @@ pub mod registry;
 pub mod requests;
 pub mod rewriting;
 pub mod session;
+pub mod usage;
 mod watches;

@@ -9,6 +9,7 @@
 use kit_objects::object::Object;
 
 use crate::addons::registry;
+use crate::desired::bootstrap::flow_schema::flow_schema;
 use crate::desired::bootstrap::rbac::{self, is_privileged};
 use crate::desired::bootstrap::{endpoints, kubeadm};
 use crate::network::addresses::Addresses;
@@ -39,6 +40,7 @@ pub fn wanted(
     objects.extend(kubeadm::configuration(v, addresses, trust.authority));
     objects.extend(trust.kubelets.map(kubeadm::kubelet_authority));
     objects.extend(rbac::for_nodes());
+    objects.push(flow_schema());
     objects.extend(registry::objects(
         v,
         settings,
@@ -48,6 +50,7 @@ pub fn wanted(
     let mut kept = endpoints::endpoints(v, addresses);
     kept.extend(kubeadm::everything(v));
     kept.extend(registry::every(v, settings));
+    kept.push(flow_schema());
     let mut all = rbac::for_administration(&kept);
     let (rights, others): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_privileged);
     all.extend(rights);

@@ -2,12 +2,23 @@
 //!
 //! Invariant: `enabled` is the user's alone, nobody else writes it; what a request does stands in the status.
 
+use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::duration::Duration;
+
+const QUARTER_TO_MONTH: &str =
+    "duration(self) >= duration('15m') && duration(self) <= duration('720h')";
+const IDLE_AFTER: &str = "hibernation.idleAfter is how long nobody uses it before it is put to sleep: at least 15m and at most 720h";
+const WOKEN_BY_REQUEST: &str = "!has(self.idleAfter) || self.wake == 'OnRequest'";
+const NOBODY_WAKES: &str = "hibernation.idleAfter puts it to sleep until somebody asks its API, and with hibernation.wake \
+    Manual no request wakes it: set wake to OnRequest, or remove idleAfter";
+
 /// Whether a tenant cluster sleeps.
-#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(WOKEN_BY_REQUEST).message(NOBODY_WAKES).field_path(".idleAfter"))]
 pub struct Hibernation {
     /// `true`: it sleeps. Its machines are drained and deleted, then its control plane and etcd have no pods; volumes,
     /// Secrets, Services with their addresses, and backups stay. `false`: it is awake. Default: `false`. Example: `true`.
@@ -21,6 +32,13 @@ pub struct Hibernation {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub schedules: Vec<HibernationSchedule>,
+
+    /// How long nobody uses it before it is put to sleep although `enabled` is false, 15m to 720h; a request wakes it, so
+    /// the activator has to be installed. Requests of people and of workloads are use; those of Kubernetes' own parts and
+    /// of Covey's are none, nor are those of anybody who does not say who he is. Default: never. Example: `4h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new(QUARTER_TO_MONTH).message(IDLE_AFTER))]
+    pub idle_after: Option<Duration>,
 
     /// Who wakes it while `enabled` is true. `OnRequest`: whoever asks its API too, where the activator is installed; it
     /// stays awake then until `enabled` was false and is true again, or a schedule puts it to sleep. `Manual`: whoever sets
@@ -80,6 +98,19 @@ pub struct HibernationStatus {
     /// Whether no pod was left that writes to etcd, so that the backup may end. Default: false. Example: true.
     #[serde(default, skip_serializing_if = "is_false")]
     pub quiet: bool,
+}
+
+/// That nobody uses a tenant cluster. Written when it begins; it goes with the first use.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IdleStatus {
+    /// Since when, RFC 3339, UTC. Example: `2027-01-31T12:00:00Z`.
+    #[schemars(length(max = 64))]
+    pub since: String,
+    /// What its kube-apiservers had counted of use then: for each when it began, and how many requests. Where that is
+    /// another one it was used. Example: `1769860800.5:1234`.
+    #[schemars(length(max = 512))]
+    pub counted: String,
 }
 
 /// How far sleep is.

@@ -69,6 +69,11 @@ pub struct TenantClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hibernation: Option<HibernationStatus>,
 
+    /// Since when nobody uses it. Absent while it is used, and where `spec.hibernation.idleAfter` is not set.
+    /// Example: `{"since": "2027-01-31T12:00:00Z", "counted": "1769860800.5:1234"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleStatus>,
+
     /// Where the API answers. Absent until a load balancer gave an address; one that was lost stays
     /// here, and the condition `EndpointReady` says so.
     /// Example: `{"host": "10.96.3.7", "port": 6443}`.

@@ -183,6 +183,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             observed.etcd_space = before.etcd_space;
             observed.turn = before.turn;
             observed.preflight = before.preflight;
+            observed.usage = before.usage;
             observed.held_tokens = before.held_tokens;
             observed.kubelets.nodes = before.kubelets.nodes;
             // What was just made may not have been seen yet.

@@ -40,6 +40,7 @@ mod hibernation;
 mod hostile;
 mod hosts;
 mod identity;
+mod idle;
 mod keys;
 mod kms;
 mod kubevirt_release;

@@ -31,6 +31,10 @@ const OF_CLUSTERS: Harmless = &[
         ],
     ),
     (
+        "when it runs itself, and the schema bounds it",
+        &["hibernation.idleAfter"],
+    ),
+    (
         "when it runs itself; what is read of it is bounded",
         &[
             "hibernation.schedules[].sleep",

@@ -51,6 +51,7 @@ mod restore;
 mod sessions;
 mod sleepers;
 mod tenant_objects;
+mod usage;
 
 /// Writes at the same time.
 const PARALLEL_WRITES: usize = 8;
@@ -422,6 +423,7 @@ async fn act(
             written.map_err(|source| Error::Sleepers(Box::new(source)))?;
             applied.writes += 1;
         }
+        Action::AskUse => usage::ask(ctx, observed, now).await,
         Action::AskLeft { address } => left::ask(ctx, *address, observed).await,
         Action::AskVolumes { volumes } => losses::ask(ctx, volumes, observed).await,
         Action::AskNewest { cluster } => losses::ask_newest(ctx, cluster, observed).await,

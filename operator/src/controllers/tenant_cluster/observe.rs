@@ -29,6 +29,7 @@ use tenant_cp::names;
 use super::observed::{Etcd, EtcdSpace, EtcdSteps, Observed, Tenant, component_pods, dropped};
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
+use crate::hibernation::idle::Usage;
 use crate::parts::PARTS;
 use crate::restoring::begin;
 use crate::rollouts::queue::{Answer, Purpose, Turn};
@@ -239,6 +240,10 @@ pub async fn observe(
         left_in_overlay,
         restore,
         hibernation,
+        usage: Usage {
+            last: ctx.usage_looks.last(&uid),
+            now: None,
+        },
         budget: ctx.budget(),
     };
     if !deleting && !observed.cluster.spec.paused {

@@ -27,6 +27,7 @@ use crate::backups::Said;
 use crate::etcd_disks::speed::Disks;
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_space::looks::{Glance, LastSaid};
+use crate::hibernation::idle::Usage;
 use crate::hibernation::seen::Seen as HibernationSeen;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
@@ -140,6 +141,8 @@ pub struct Observed {
     pub restore: Option<RestoreSeen>,
     /// What is seen of its sleep; none where it is awake and to stay so.
     pub hibernation: Option<HibernationSeen>,
+    /// What is known of its use; nothing where it is never put to sleep for want of it.
+    pub usage: Usage,
     /// What this reconcile may still ask of the tenant's API.
     pub budget: Budget,
 }

@@ -188,12 +188,16 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     if !sleeps {
         parts.push(upgrade.part(valid, observed, is_settled, now));
     }
+    if is_settled && parts.iter().all(Part::is_settled) {
+        parts.extend(hibernation::idle::part(observed, now));
+    }
     let mut plan = status::report(parts, in_place, facts, valid, observed, now);
     upgrade.report(&mut plan, observed, now);
     rotations.report(&mut plan, observed, now);
     if let Some(sleep) = &sleep {
         sleep.report(&mut plan, observed, now);
     }
+    hibernation::idle::report(&mut plan, observed, sleep.as_ref(), now);
     hibernation::wake_up(&mut plan, observed, scheduled, now);
     plan
 }

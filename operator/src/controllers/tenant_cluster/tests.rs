@@ -33,6 +33,7 @@ mod etcd_space;
 mod fields;
 mod handover;
 mod hibernation;
+mod idle;
 mod kms;
 mod losses;
 mod overlay;

@@ -127,6 +127,19 @@ impl TenantApi {
         administrator(&self.material, &self.material, self.address)
     }
 
+    /// The operator itself.
+    pub(crate) fn operator(&self) -> Result<Client> {
+        let identity = self.material.store.get("operator").cloned();
+        self.client(identity.context("the operator has no certificate")?)
+    }
+
+    /// Somebody of this name, who has no rights.
+    pub(crate) fn somebody(&self, name: &str) -> Result<Client> {
+        let want = pki::Want::client(name, "client-ca", name, 1);
+        let signer = self.material.store.get("client-ca");
+        self.client(pki::issue(&want, signer, Timestamp::now())?)
+    }
+
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address

@@ -37,6 +37,11 @@ pub struct Sidecar {
     local: &'static [Right],
 }
 
+/// Users of all of them.
+pub(crate) fn users() -> impl Iterator<Item = String> {
+    SIDECARS.iter().map(Sidecar::user)
+}
+
 /// Flags and rights: the sidecars' own `deploy/kubernetes/rbac.yaml`, but for what only a leader's
 /// election, pods of a volume in use, owners of capacities or groups of snapshots would need.
 const SIDECARS: [Sidecar; 5] = [

@@ -4,7 +4,7 @@
 //! it.
 
 /// Kinds of what is laid inside a tenant cluster: apiVersion and kind.
-pub const KINDS: [(&str, &str); 18] = [
+pub const KINDS: [(&str, &str); 19] = [
     ("v1", "ConfigMap"),
     ("v1", "Endpoints"),
     ("v1", "Namespace"),
@@ -22,6 +22,7 @@ pub const KINDS: [(&str, &str); 18] = [
     ("apps/v1", "DaemonSet"),
     ("apps/v1", "Deployment"),
     ("discovery.k8s.io/v1", "EndpointSlice"),
+    ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"),
     ("rbac.authorization.k8s.io/v1", "ClusterRole"),
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
     ("rbac.authorization.k8s.io/v1", "Role"),

@@ -32,6 +32,7 @@ use crate::restoring::Workload;
 use crate::rotation::told::goes_on;
 use crate::status::Waiting;
 
+pub(super) mod idle;
 mod said;
 
 use said::Why;
@@ -78,7 +79,8 @@ impl Sleep {
         let facts = Facts::of(&observed.cluster);
         let scheduled = scheduled.asleep_since;
         let spec = &observed.cluster.spec.hibernation;
-        let enabled = spec.enabled || scheduled.is_some();
+        let idle = idle::asleep_since(observed, now);
+        let enabled = spec.enabled || scheduled.is_some() || idle.is_some();
         let looked = hibernation::Observed {
             enabled: enabled && !is_restored,
             scheduled,
@@ -96,11 +98,12 @@ impl Sleep {
         } else if looked.is_woken() {
             Why::Asked(seen.asked.as_ref().and_then(|asked| asked.by.clone()))
         } else {
-            match scheduled {
+            match (scheduled, idle) {
                 _ if spec.enabled => Why::Spec(true),
-                Some(since) => Why::PutToSleep(since),
-                None if spec.schedules.is_empty() => Why::Spec(false),
-                None => Why::Scheduled,
+                (Some(since), _) => Why::PutToSleep(since),
+                (None, Some(since)) => Why::Unused(since),
+                (None, None) if spec.schedules.is_empty() => Why::Spec(false),
+                (None, None) => Why::Scheduled,
             }
         };
         let mut plan = hibernation::plan(&looked);

@@ -278,6 +278,8 @@ pub enum Action {
     },
     /// Write into the ConfigMap of sleepers at which port the activator waits for it.
     KeepSleeper(Entry),
+    /// Ask its kube-apiservers what they have counted of use.
+    AskUse,
     /// Ask the tenant's API what is left on nodes.
     AskLeft {
         /// Address of the Service.

@@ -338,6 +338,7 @@ impl World {
             left_in_overlay: self.left_in_overlay.clone(),
             restore: self.see_restore(),
             hibernation: self.see_hibernation(),
+            usage: self.see_usage(),
             budget: Budget::default(),
         }
     }
@@ -385,6 +386,7 @@ impl World {
             observed.failures = before.failures;
             observed.turn = before.turn;
             observed.preflight = before.preflight;
+            observed.usage = before.usage;
             observed.held_tokens = before.held_tokens;
             observed.kubelets.nodes = before.kubelets.nodes;
             observed.rewritten = before.rewritten;
@@ -449,6 +451,7 @@ impl World {
                 self.keep_sleeper(entry, observed);
             }
             Action::AskLeft { .. } => self.ask_left(observed),
+            Action::AskUse => self.ask_use(observed),
             Action::AskVolumes { volumes } => {
                 let seen = |(uid, name): &(String, String)| {
                     let there = self.objects.get(&Key::new("PersistentVolume", "", name));

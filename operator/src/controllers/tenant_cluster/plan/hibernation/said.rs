@@ -14,6 +14,8 @@ pub(super) enum Why {
     Spec(bool),
     /// A schedule puts it to sleep, since then.
     PutToSleep(Timestamp),
+    /// Nobody uses it, since then.
+    Unused(Timestamp),
     /// It has schedules, and they have it awake.
     Scheduled,
     /// A Restore needs it.
@@ -29,6 +31,7 @@ impl Why {
             Self::PutToSleep(since) => {
                 format!("spec.hibernation.schedules has it sleep since {since}")
             }
+            Self::Unused(since) => format!("nobody has used it since {since}"),
             Self::Scheduled => "spec.hibernation.schedules has it awake".to_owned(),
             Self::Restored => "it is restored".to_owned(),
             Self::Asked(Some(client)) => format!("{client} asked its API"),

@@ -15,6 +15,7 @@ use tenant_cp::names;
 
 use super::{NS, World};
 use crate::controllers::tenant_cluster::observed::Observed;
+use crate::hibernation::idle::{Look, Usage};
 use crate::hibernation::place::{self, Entry};
 use crate::hibernation::seen::{Asked, Left, Seen};
 use crate::hibernation::{holds_backup, is_of_interest};
@@ -30,6 +31,10 @@ pub(in super::super) struct Sleeper {
     pub(in super::super) asked: Option<Timestamp>,
     /// Components whose pods do not end.
     pub(in super::super) lingering: BTreeSet<&'static str>,
+    /// What its kube-apiservers have counted of use; none where they do not answer.
+    pub(in super::super) used: Option<u64>,
+    /// The last look at that, and how many there were.
+    pub(in super::super) look: (Option<Look>, usize),
     /// Addresses of the activator's pods.
     pub(in super::super) activators: BTreeSet<IpAddr>,
     /// The ConfigMap of sleepers.
@@ -106,6 +111,24 @@ impl World {
             }
         }
         observed.hibernation = self.see_hibernation();
+    }
+
+    pub(super) fn see_usage(&self) -> Usage {
+        Usage {
+            last: self.sleep.look.0.clone(),
+            now: None,
+        }
+    }
+
+    pub(super) fn ask_use(&mut self, observed: &mut Observed) {
+        let counted = self.sleep.used.map(|used| Some(format!("1.5:{used}")));
+        let look = Look {
+            at: self.now,
+            counted: counted.ok_or_else(|| "timed out".to_owned()),
+            wakes: !self.sleep.activators.is_empty(),
+        };
+        self.sleep.look = (Some(look.clone()), self.sleep.look.1 + 1);
+        observed.usage.now = Some(look);
     }
 
     pub(super) fn ask_left(&mut self, observed: &mut Observed) {
