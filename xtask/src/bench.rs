@@ -16,8 +16,8 @@ use lab::{Layout, state::State};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// `control-plane`, `workers`, `csi`, `restore`, `upgrade`, `rotation`, `ccm`, `neighbours` or `autoscaler`, and its flags;
-    /// `--help` shows them.
+    /// `control-plane`, `workers`, `csi`, `restore`, `upgrade`, `rotation`, `sleep`, `ccm`, `neighbours` or `autoscaler`, and its
+    /// flags; `--help` shows them.
     /// `checks [--json]`: how long checks take and how steady they are, from the kept runs
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     args: Vec<String>,

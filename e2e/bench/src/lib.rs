@@ -15,6 +15,7 @@ mod processes;
 mod report;
 pub mod restore;
 pub mod rotation;
+pub mod sleep;
 pub mod upgrade;
 pub mod workers;
 

@@ -6,7 +6,7 @@ use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
 use api::storage::Hotplug;
-use bench::{Options, autoscaler, csi, restore, rotation, upgrade, workers};
+use bench::{Options, autoscaler, csi, restore, rotation, sleep, upgrade, workers};
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
@@ -190,6 +190,21 @@ enum Bench {
         #[arg(long)]
         json: bool,
     },
+    /// How long a tenant cluster that sleeps takes to answer the first client that asks
+    Sleep {
+        /// How often one is waked; no tenant cluster more than four times
+        #[arg(long, default_value_t = 8)]
+        rounds: usize,
+        /// Kubernetes version of the tenant clusters
+        #[arg(long, default_value = "1.35.4")]
+        kubernetes: String,
+        /// Seconds that one step may take
+        #[arg(long, default_value_t = 300)]
+        patience: u64,
+        /// JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[tokio::main]
@@ -366,6 +381,23 @@ async fn run(bench: Bench) -> Result<()> {
                 patience: Duration::from_secs(patience),
             };
             let report = Box::pin(rotation::run(&options, &say)).await?;
+            match json {
+                true => pretty(&report)?,
+                false => report.table(),
+            }
+        }
+        Bench::Sleep {
+            rounds,
+            kubernetes,
+            patience,
+            json,
+        } => {
+            let options = sleep::Options {
+                rounds,
+                version: kubernetes,
+                patience: Duration::from_secs(patience),
+            };
+            let report = Box::pin(sleep::run(&options, &say)).await?;
             match json {
                 true => pretty(&report)?,
                 false => report.table(),

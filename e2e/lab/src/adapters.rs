@@ -1,6 +1,7 @@
-//! Programs of Covey that some tenant clusters have beside them, or on their nodes, because an addon asks for them.
+//! Programs of Covey that some tenant clusters have beside them, or on their nodes, because an addon asks for them, and what
+//! waits in the place of those that sleep.
 //!
-//! Invariant: their images have the names that the operator's settings have by default.
+//! Invariant: their images have the names that the operator's settings, or the chart, have by default.
 
 use std::path::Path;
 
@@ -19,15 +20,18 @@ pub enum Adapter {
     Autoscaler,
     /// `link-node`, for the addon `overlay`; nodes pull it.
     Overlay,
+    /// `activator`, beside the operator.
+    Activator,
 }
 
 impl Adapter {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::CloudController,
         Self::Csi,
         Self::Autoscaler,
         Self::Overlay,
+        Self::Activator,
     ];
 
     /// Its binary.
@@ -37,6 +41,7 @@ impl Adapter {
             Self::Csi => "csi-proxy",
             Self::Autoscaler => "autoscaler",
             Self::Overlay => "link-node",
+            Self::Activator => "activator",
         }
     }
 
@@ -47,6 +52,7 @@ impl Adapter {
             Self::Csi => images::csi(&name("csi"), binary),
             Self::Autoscaler => images::autoscaler(&name("autoscaler"), binary),
             Self::Overlay => images::link_node(&name("link-node"), binary),
+            Self::Activator => images::activator(&name("activator"), binary),
         }
     }
 }

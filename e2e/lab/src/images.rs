@@ -11,9 +11,9 @@ mod tar;
 use std::path::PathBuf;
 
 pub use catalogue::{
-    autoscaler, bash, busybox, ccm, control_plane, coredns, csi, csi_sidecars, etcd, etcd_agent,
-    flannel, konnectivity_agent, konnectivity_server, kube_proxy, link_node, operator, pause,
-    testbox, testserver,
+    activator, autoscaler, bash, busybox, ccm, control_plane, coredns, csi, csi_sidecars, etcd,
+    etcd_agent, flannel, konnectivity_agent, konnectivity_server, kube_proxy, link_node, operator,
+    pause, testbox, testserver,
 };
 pub use layout::{Layout, write};
 pub use push::ensure_pushed;

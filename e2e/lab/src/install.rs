@@ -125,6 +125,9 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
     // The tag stays as it is between two builds; the pods must not.
     let hash = format!("podAnnotations.covey\\.dev/binary={}", digest(own)?);
     helm.args(["--set-string", &hash]);
+    if operator.adapters.contains(&Adapter::Activator) {
+        helm.args(["--set", "activator.enabled=true"]);
+    }
     // Machines are emulated here; the operator's default is for real processors.
     let kernel = "config.providers.kubevirt.kernel.args";
     let arguments = crate::worker::KERNEL_ARGUMENTS;

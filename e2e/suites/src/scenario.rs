@@ -17,6 +17,7 @@ pub mod lab_hosts;
 mod markers;
 pub mod pods;
 pub mod processes;
+pub mod sleeping;
 pub mod stateful;
 pub mod steady;
 pub mod traffic;

@@ -81,6 +81,7 @@ const EXCEPTIONS: &[(&str, Rule, &str)] = &[
         PAUSED,
     ),
     ("e2e/suites/src/scenario/kubectl.rs", Rule::Sleep, ASKED),
+    ("e2e/suites/src/scenario/sleeping.rs", Rule::Sleep, ASKED),
     ("e2e/testkit/src/fakes/kubevirt/host.rs", Rule::Sleep, ASKED),
     ("e2e/testkit/src/waiting/ask.rs", Rule::Sleep, ASKED),
     (
@@ -116,6 +117,7 @@ const EXCEPTIONS: &[(&str, Rule, &str)] = &[
         Rule::Sleep,
         REST,
     ),
+    ("e2e/suites/tests/operations/sleep.rs", Rule::Sleep, REST),
     (
         "e2e/suites/tests/workers/volumes/outage.rs",
         Rule::Sleep,

@@ -152,6 +152,14 @@ pub fn autoscaler(name: &str, binary: &Path) -> anyhow::Result<Image> {
     program(name, binary, "/autoscaler")
 }
 
+/// What waits in the place of tenant clusters that sleep, as `/activator`; otherwise as [`operator`].
+///
+/// # Errors
+/// As [`operator`].
+pub fn activator(name: &str, binary: &Path) -> anyhow::Result<Image> {
+    program(name, binary, "/activator")
+}
+
 /// The overlay among nodes, as `/link-node`; otherwise as [`operator`]. Its pods say that they are root.
 ///
 /// # Errors

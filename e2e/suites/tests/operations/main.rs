@@ -19,6 +19,7 @@ mod quiescence;
 mod renewal;
 mod replicas;
 mod restore;
+mod sleep;
 mod storage;
 mod upgrade;
 mod writer;

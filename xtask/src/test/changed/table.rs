@@ -267,6 +267,7 @@ pub(crate) const NEEDS: &[(&str, &[&str])] = &[
     ("csi", &["csi-proxy"]),
     ("autoscaler", &["autoscaler", "autoscaler-client"]),
     ("overlay", &["link-node"]),
+    ("activator", &["activator"]),
     ("vm", &["worker-init"]),
     ("host", &["provider-static"]),
     ("lab-agent", &["lab-agent"]),
