@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backup::{BackupStatus, RestoreProgress};
 use super::encryption::EncryptionStatus;
-use super::hibernation::HibernationStatus;
+use super::hibernation::{HibernationStatus, IdleStatus};
 use super::rotation::RotationStatus;
 use super::upgrade::UpgradeStatus;
 use crate::condition::{ConditionStatus, ConditionType};
