@@ -72,7 +72,7 @@ fn counts(state: &State) -> [Reading; 2] {
             _ => {}
         }
     }
-    let is_new = |node: &Node| node.is_tainted(names::TAINT_UNINITIALIZED);
+    let is_new = |node: &Node| node.is_tainted(api::names::TAINT_UNINITIALIZED);
     let new = state.nodes().filter(|(_, node)| is_new(node)).count();
     let nodes = state.nodes().count();
     let state = |value| ("state", value);
@@ -168,7 +168,7 @@ mod tests {
     fn cache() -> Cache {
         let cache = Cache::new(Arc::default());
         let ready = json!({ "loadBalancer": { "ingress": [{ "ip": "192.0.2.1" }] } });
-        let new = json!([{ "key": names::TAINT_UNINITIALIZED, "effect": "NoSchedule" }]);
+        let new = json!([{ "key": api::names::TAINT_UNINITIALIZED, "effect": "NoSchedule" }]);
         for event in [
             service("ready", json!({ "status": ready })),
             service("waiting", json!({})),

@@ -91,8 +91,8 @@ impl Metrics {
     }
 
     /// What there is now.
-    pub fn look(&self, state: &State, now: Instant) {
-        lock(&self.moving).look(state, now);
+    pub fn observe(&self, state: &State, now: Instant) {
+        lock(&self.moving).observe(state, now);
     }
 }
 
@@ -116,7 +116,7 @@ struct Moving {
 }
 
 impl Moving {
-    fn look(&mut self, state: &State, now: Instant) {
+    fn observe(&mut self, state: &State, now: Instant) {
         let before = std::mem::take(&mut self.since);
         self.attached = 0;
         for (id, volume) in &state.volumes {
@@ -205,15 +205,15 @@ mod tests {
     fn volume_on_its_way_counts_from_when_it_was_first_seen_to_go_there() {
         let (mut moving, begin) = (Moving::default(), Instant::now());
         let at = |seconds| begin + Duration::from_secs(seconds);
-        moving.look(&state(&["a"], &["a"]), begin);
-        moving.look(&state(&["a"], &["a"]), at(60));
+        moving.observe(&state(&["a"], &["a"]), begin);
+        moving.observe(&state(&["a"], &["a"]), at(60));
         let shown = numbers(&moving, at(130));
         assert_eq!(shown, [0.0, 1.0, 0.0, 130.0].map(Some));
         // It is to go back: that is another way.
-        moving.look(&state(&[], &["a"]), at(140));
+        moving.observe(&state(&[], &["a"]), at(140));
         let shown = numbers(&moving, at(150));
         assert_eq!(shown, [0.0, 0.0, 1.0, 10.0].map(Some));
-        moving.look(&state(&[], &[]), at(160));
+        moving.observe(&state(&[], &[]), at(160));
         assert_eq!(numbers(&moving, at(170)), [0.0; 4].map(Some));
     }
 

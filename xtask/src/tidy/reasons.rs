@@ -38,6 +38,7 @@ const CRATES: [&str; 7] = [
 const ALSO_OTHERS: &[(&str, &str)] = &[
     ("AutoscalingRefused", "the type of the condition"),
     ("Booting", "a phase of Machines"),
+    ("Conflict", "an error of Azure"),
     ("Deleting", "a phase of Machines"),
     ("Drained", "the type of the condition"),
     ("Draining", "a phase of Machines"),
@@ -45,6 +46,7 @@ const ALSO_OTHERS: &[(&str, &str)] = &[
     ("KubeVirtOutdated", "the type of the condition"),
     ("NodeReady", "the type of the condition"),
     ("Paused", "a condition of KubeVirt"),
+    ("QuotaExceeded", "an error of Azure"),
     ("Ready", "the type of the condition"),
     ("Restored", "the type of the condition"),
     ("Running", "a phase of pods and virtual machines"),

@@ -114,7 +114,7 @@ impl Reconciler {
         let now = Instant::now();
         let mut inner = self.lock();
         let due = self.ctx.cache.read(|state| {
-            self.ctx.metrics.look(state, now);
+            self.ctx.metrics.observe(state, now);
             inner.memory.list_due(state, now)
         });
         for (key, job) in due.jobs {

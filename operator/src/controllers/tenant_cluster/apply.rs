@@ -411,7 +411,7 @@ async fn act(
         Action::KeepHibernation { told, said } => {
             keep(ctx, observed, |status| status.hibernation.clone_from(told)).await?;
             if let Some(said) = said {
-                report::tell(ctx, &observed.cluster, said).await;
+                report::publish(ctx, &observed.cluster, said).await;
             }
             applied.writes += 1;
             // There is more to look at, or less.

@@ -24,13 +24,13 @@ pub async fn report(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Resu
     let contested = ctx.contested_network(&observed.cluster);
     let contested = contested.map(|problem| Notice::warning(problem.reason, problem.to_string()));
     for notice in plan.events.iter().chain(&contested) {
-        tell(ctx, &observed.cluster, notice).await;
+        publish(ctx, &observed.cluster, notice).await;
     }
     Ok(())
 }
 
 /// Publishes an Event about a TenantCluster.
-pub(super) async fn tell(ctx: &Context, cluster: &TenantCluster, notice: &Notice) {
+pub(super) async fn publish(ctx: &Context, cluster: &TenantCluster, notice: &Notice) {
     let events = &ctx.cluster_state.events;
     events.publish(&cluster.object_ref(&()), notice).await;
 }
@@ -50,7 +50,7 @@ pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, m
     };
     status.conditions = conditions;
     let notice = Notice::warning(reason_of(class), message);
-    tell(ctx, &cluster, &notice).await;
+    publish(ctx, &cluster, &notice).await;
     if let Err(error) = write(ctx, &cluster, &status).await {
         tracing::warn!(
             error = kit_client::errors::chain(&error),

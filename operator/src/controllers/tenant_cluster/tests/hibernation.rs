@@ -1,5 +1,6 @@
 //! A tenant cluster that falls asleep and wakes, by the plan that is carried out: crash after every write, the phase erased
 //! between any two, and what is said.
+//! Long because every way in and out of sleep is played with the same world.
 //!
 //! Invariant: no plan deletes a claim, a Secret or a Service for it; the end is the same wherever the operator dies.
 
