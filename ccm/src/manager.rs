@@ -14,6 +14,7 @@ use kit::workqueue::Queue;
 use kit_client::backoff::{Attempts, Backoff};
 use kit_client::connect::Clients;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::cache::{Cache, watches};
 use crate::client::Client;
@@ -126,6 +127,7 @@ impl Manager {
             return Ok(());
         }
         tracing::info!("leads");
+        ctx.pending.lead(Instant::now());
         ctx.queue_all();
         let mut workers = JoinSet::new();
         for _ in 0..concurrency.max(1) {

@@ -16,6 +16,8 @@ use crate::cache::triggers::Key;
 /// Since when.
 #[derive(Debug, Default)]
 struct Since {
+    /// What was due before was another replica's.
+    led: Option<Instant>,
     undone: BTreeMap<Key, Instant>,
     /// By UID of the Service.
     without_address: BTreeMap<String, Instant>,
@@ -38,10 +40,22 @@ pub struct Oldest {
     pub address: Duration,
 }
 
+impl Since {
+    fn ours(&self, since: Instant) -> Instant {
+        self.led.map_or(since, |led| since.max(led))
+    }
+}
+
 impl Pending {
+    /// This replica leads from now on.
+    pub fn lead(&self, now: Instant) {
+        self.lock().led = Some(now);
+    }
+
     /// It is this one's turn, which it has waited for since then.
     pub fn begin(&self, key: &Key, since: Instant) {
         let mut all = self.lock();
+        let since = all.ours(since);
         all.undone.entry(key.clone()).or_insert(since);
     }
 
@@ -73,7 +87,7 @@ impl Pending {
         let mut oldest = Oldest::default();
         let undone = all.undone.iter();
         for (key, since) in undone.chain(due.map(|(key, since)| (key, since))) {
-            let age = now.saturating_duration_since(*since);
+            let age = now.saturating_duration_since(all.ours(*since));
             match key {
                 Key::Node(_) => oldest.node = oldest.node.max(age),
                 Key::Service(_) => oldest.service = oldest.service.max(age),
@@ -118,6 +132,17 @@ mod tests {
         assert_eq!(seconds(&pending, &[], at(70)), [0, 70, 0], "in hand");
         pending.end(&service("a"), None);
         assert_eq!(seconds(&pending, &[], at(80)), [0; 3]);
+    }
+
+    #[test]
+    fn what_was_due_while_another_replica_led_counts_from_the_take_over() {
+        let (pending, begin) = (Pending::default(), Instant::now());
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        pending.lead(at(100));
+        pending.begin(&service("a"), begin);
+        pending.end(&service("a"), Some(Class::Transient));
+        let due = [(Key::Node("n".to_owned()), at(20))];
+        assert_eq!(seconds(&pending, &due, at(103)), [3, 3, 0]);
     }
 
     #[test]
