@@ -350,14 +350,10 @@ async fn replacements(
     }
     report.member_replaced_s = Spread::of(&times);
     report.record("replacement", &replaced);
-    let measured = flows::measure(s.client(), &tenant, &kubeconfig, &load, options).await?;
+    let measured = flows::measure(s.client(), &tenant, &kubeconfig, &load, options, say).await?;
     acks.extend(measured.acks);
     report.notes.extend(measured.notes);
     for (name, flow) in measured.flows {
-        say(format!(
-            "{name}: {:.1} s, {:?} requests failed",
-            flow.took_s, flow.failed
-        ));
         report.record(name, &flow);
     }
     let gone = lost(&acks, &load.found().await?);

@@ -15,6 +15,7 @@ use lab::SECOND_CLASS;
 use serde_json::{Value, json};
 use suites::cluster::Tenant;
 
+use super::BETWEEN;
 use super::figures::Ack;
 use super::load::{Load, drain, fill};
 use super::options::{BESIDE, Options, ready};
@@ -44,6 +45,7 @@ pub(super) async fn measure(
     kubeconfig: &str,
     load: &Load,
     options: &Options,
+    say: &(dyn Fn(String) + Sync),
 ) -> Result<Measured> {
     let mut measured = Measured::default();
     let second = json!({ "storage": { "storageClassName": SECOND_CLASS } });
@@ -73,6 +75,10 @@ pub(super) async fn measure(
         measured
             .notes
             .extend(words.map(|words| format!("{name}: {words}")));
+        say(format!(
+            "{name}: {:.1} s, {:?} requests failed, longest gap {:?} s",
+            flow.took_s, flow.failed, flow.gap_s
+        ));
         measured.flows.insert(name, flow);
     }
     // Volumes that are there do not need it any more.
@@ -92,7 +98,8 @@ async fn goes(
 ) -> Result<Duration> {
     let begun = Instant::now();
     tenant.change(&json!({ "etcd": change })).await?;
-    tenant.settled(options.patience).await?;
+    // Two members wait for the one before them.
+    tenant.settled(options.patience + 2 * BETWEEN).await?;
     ready(tenant, members, options).await?;
     Ok(begun.elapsed())
 }
