@@ -344,7 +344,11 @@ fn operator() -> Dashboard {
     Dashboard {
         name: "operator",
         title: "Covey / Operator",
-        variable: Some(("job", "Job", "label_values(covey_build_info, job)")),
+        variable: Some((
+            "job",
+            "Job",
+            "label_values(covey_build_info{tenant=\"\"}, job)",
+        )),
         is_multiple: true,
         panels: vec![
             panel(

@@ -361,22 +361,16 @@ fn told(headers: &HeaderMap) -> Told {
     }
 }
 
-/// How many requests are left; of several counts the least.
+/// How many requests are left; of several counts the least. Those of a resource provider
+/// (`x-ms-ratelimit-remaining-resource`) are of other buckets, some of a dozen requests: that one is empty is told by 429.
 fn remaining(headers: &HeaderMap) -> Option<u32> {
-    let one = [
+    let all = [
         "ratelimit-remaining",
         "x-ms-ratelimit-remaining-subscription-reads",
         "x-ms-ratelimit-remaining-subscription-writes",
         "x-ms-ratelimit-remaining-subscription-deletes",
     ];
-    let one = one.into_iter().filter_map(|name| text(headers, name));
-    // `Microsoft.Compute/HighCostGet3Min;46,Microsoft.Compute/HighCostGet30Min;200`
-    let of_resource = headers.get_all("x-ms-ratelimit-remaining-resource").iter();
-    let of_resource = of_resource.filter_map(|value| value.to_str().ok());
-    let of_resource = of_resource
-        .flat_map(|value| value.split(','))
-        .filter_map(|policy| policy.rsplit_once(';').map(|(_, count)| count));
-    let counts = one.chain(of_resource);
+    let counts = all.into_iter().filter_map(|name| text(headers, name));
     counts.filter_map(|count| count.trim().parse().ok()).min()
 }
 
@@ -449,10 +443,10 @@ mod tests {
                 "x-ms-ratelimit-remaining-resource",
                 "Microsoft.Compute/HighCostGet3Min;46,Microsoft.Compute/HighCostGet30Min;200",
             ),
-            ("x-ms-ratelimit-remaining-resource", "odd"),
+            ("x-ms-ratelimit-remaining-subscription-writes", "199"),
         ] {
             headers.append(name, HeaderValue::from_static(value));
         }
-        assert_eq!(remaining(&headers), Some(46));
+        assert_eq!(remaining(&headers), Some(199));
     }
 }

@@ -9,9 +9,11 @@ use kube::Client;
 use crate::hibernation::idle;
 
 const DISPATCHED: &str = "apiserver_flowcontrol_dispatched_requests_total{";
+const ANSWERED: &str = "apiserver_request_total{";
 const LONG: &str = "apiserver_longrunning_requests{";
 const BEGAN: &str = "process_start_time_seconds ";
-/// What people hold on to, which is counted once and may last for hours.
+/// What people hold on to, which may last for hours. A kube-apiserver lets it past its FlowSchemas, and counts it when it
+/// ends (`filters/priority-and-fairness.go`).
 const HELD: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// What one has counted.
@@ -36,6 +38,7 @@ pub async fn ask(client: &Client) -> Result<Counted, String> {
 
 fn read(metrics: &str) -> Result<Counted, String> {
     let (mut began, mut requests, mut is_held) = (None, None, false);
+    let mut ended = 0.0;
     for line in metrics.lines() {
         if let Some(value) = line.strip_prefix(BEGAN) {
             began = value.trim().parse::<f64>().ok();
@@ -46,8 +49,9 @@ fn read(metrics: &str) -> Result<Counted, String> {
             };
             requests = Some(requests.unwrap_or(0.0) + used);
         } else if let Some((labels, value)) = sample(line, LONG) {
-            let held = label(labels, "subresource").unwrap_or_default();
-            is_held |= value > 0.0 && HELD.contains(&held);
+            is_held |= value > 0.0 && can_be_held(labels);
+        } else if let Some((labels, value)) = sample(line, ANSWERED) {
+            ended += if can_be_held(labels) { value } else { 0.0 };
         }
     }
     let began = began.ok_or("a kube-apiserver does not say when it began")?;
@@ -55,9 +59,14 @@ fn read(metrics: &str) -> Result<Counted, String> {
         "a kube-apiserver does not count requests by FlowSchema: is --enable-priority-and-fairness off?",
     )?;
     Ok(Counted {
-        mark: format!("{began}:{requests}"),
+        mark: format!("{began}:{}", requests + ended),
         is_held,
     })
+}
+
+fn can_be_held(labels: &str) -> bool {
+    let subresource = label(labels, "subresource").unwrap_or_default();
+    HELD.contains(&subresource)
 }
 
 fn sample<'a>(line: &'a str, metric: &str) -> Option<(&'a str, f64)> {
@@ -105,6 +114,16 @@ process_start_time_seconds 1.7698608005e+09
         assert!(read(&of("exec", 1)).unwrap().is_held);
         assert!(!read(&of("exec", 0)).unwrap().is_held);
         assert!(!read(&of("status", 1)).unwrap().is_held);
+    }
+
+    #[test]
+    fn what_was_held_and_has_ended_between_two_looks_is_counted() {
+        let of = |subresource: &str| {
+            let labels = format!("code=\"200\",subresource=\"{subresource}\",verb=\"CONNECT\"");
+            format!("{METRICS}{ANSWERED}{labels}}} 3\n")
+        };
+        assert_eq!(read(&of("proxy")).unwrap().mark, "1769860800.5:45");
+        assert_eq!(read(&of("")).unwrap().mark, "1769860800.5:42");
     }
 
     #[test]

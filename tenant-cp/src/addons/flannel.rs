@@ -19,8 +19,8 @@ use crate::addons::manifest::{
 use crate::desired::pod;
 use crate::network::overlay::{self, DEVICE};
 
-const NAMESPACE: &str = "kube-flannel";
-const NAME: &str = "flannel";
+pub(crate) const NAMESPACE: &str = "kube-flannel";
+pub(crate) const NAME: &str = "flannel";
 const WORKLOAD: &str = "kube-flannel-ds";
 const CONFIGURATION: &str = "kube-flannel-cfg";
 

@@ -68,8 +68,9 @@ async fn sleep(s: &Scenario) -> Result<()> {
     let woken = sleeping::ask(&tenant, KEPT, PATIENCE).await?;
     ensure!(woken.found.uid() == kept.uid(), "it is another one");
     eprintln!("its first client had its answer after {:?}", woken.took);
-    // The activator closes what it held for 20 seconds; a busy machine may be slower.
-    ensure!(woken.refused.len() <= 1, "{:?}", woken.refused);
+    // How often it was held and closed is the machine's speed; that somebody waits for it is not.
+    let is_shut = |said: &String| said.to_lowercase().contains("connection refused");
+    ensure!(!woken.refused.iter().any(is_shut), "{:?}", woken.refused);
     let is_woken =
         |cluster: &TenantCluster| (phase(cluster) == Some(HibernationPhase::Awake)).then_some(());
     wait_for(&tenant.api(), &tenant.name, "is awake", PATIENCE, is_woken).await?;

@@ -127,7 +127,7 @@ impl Cloud {
         for image in images {
             let asked = Call::new("use", format!("image {image}"));
             let found = match plan::is_image(image) {
-                true => self.calls.image(image).await?,
+                true => self.calls.image(image).await.map_err(no_right_to)?,
                 false => None,
             };
             if found.is_none_or(|found| found.status != "READY") {
@@ -421,5 +421,21 @@ impl Cloud {
         if let Some(list) = self.list.lock().await.as_mut() {
             list.instances.remove(&owner.uid);
         }
+    }
+}
+
+/// The project has just let us in: it is the image's that does not.
+fn no_right_to(image: Refused) -> Refused {
+    match image.kind {
+        FaultKind::Auth => Refused {
+            kind: FaultKind::Terminal,
+            mend: Some(
+                "let the service account use images of that project (compute.images.get and \
+                 compute.images.useReadOnly), or name another image"
+                    .to_owned(),
+            ),
+            ..image
+        },
+        _ => image,
     }
 }

@@ -298,7 +298,9 @@ impl<C: Cloud> Provider for CloudProvider<C> {
             if let Err(refused) = &made {
                 self.hears_of(&open, request, refused);
             }
-            self.clients.heard(&open, made)
+            // Who is let in may still lack a right to what a creation names, which says nothing of all other machines:
+            // whether the credentials let in is heard where a machine is looked for.
+            Ok(made?)
         })
     }
 

@@ -1,8 +1,8 @@
 //! A FlowSchema that tells requests of Covey's own parts, and of those who do not say who they are, from use of a tenant
 //! cluster: the kube-apiserver counts them apart.
 //!
-//! Both have the level that they have without it, so nobody is served sooner or later for it. Kubernetes' own parts have
-//! schemas of their own already. It is always there, so that what was counted before somebody wants to
+//! They have the level that they have without it, so nobody is served sooner or later for it, but for flannel, which has
+//! that of everybody instead of that of workloads. Kubernetes' own parts have schemas of their own already. It is always there, so that what was counted before somebody wants to
 //! know is told apart, too. Invariant: whoever is not named here counts as use.
 
 use k8s_openapi::api::flowcontrol::v1::{
@@ -13,7 +13,7 @@ use k8s_openapi::api::flowcontrol::v1::{
 use kit_objects::object::Object;
 
 use crate::addons::csi::sidecars;
-use crate::addons::{autoscaler, cloud_controller};
+use crate::addons::{autoscaler, cloud_controller, flannel};
 use crate::meta::tenant_meta;
 use crate::names;
 
@@ -33,6 +33,9 @@ pub(crate) fn flow_schema() -> Object {
         autoscaler::names::STOCK_USER.to_owned(),
     ];
     users.extend(sidecars::users());
+    // No schema of Kubernetes is for it: its namespace is its own.
+    let (namespace, name) = (flannel::NAMESPACE, flannel::NAME);
+    users.push(format!("system:serviceaccount:{namespace}:{name}"));
     let mut subjects: Vec<_> = users.into_iter().map(user).collect();
     subjects.push(Subject {
         kind: "Group".to_owned(),
@@ -97,9 +100,14 @@ mod tests {
                 _ => subject["group"]["name"].as_str().unwrap(),
             };
             let is_known = name.starts_with("covey-")
-                || ["system:konnectivity-server", "system:unauthenticated"].contains(&name);
+                || [
+                    "system:konnectivity-server",
+                    "system:serviceaccount:kube-flannel:flannel",
+                    "system:unauthenticated",
+                ]
+                .contains(&name);
             assert!(is_known, "{name}");
         }
-        assert!(subjects.len() >= 11, "{subjects:?}");
+        assert!(subjects.len() >= 12, "{subjects:?}");
     }
 }

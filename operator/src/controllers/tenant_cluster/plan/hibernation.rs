@@ -79,7 +79,9 @@ impl Sleep {
         let facts = Facts::of(&observed.cluster);
         let scheduled = scheduled.asleep_since;
         let spec = &observed.cluster.spec.hibernation;
+        // Who is busy is looked at again later; nothing is said of it meanwhile.
         let idle = idle::asleep_since(observed, now);
+        let idle = idle.filter(|_| facts.is_some() || busy.is_none());
         let enabled = spec.enabled || scheduled.is_some() || idle.is_some();
         let looked = hibernation::Observed {
             enabled: enabled && !is_restored,
