@@ -29,7 +29,7 @@ use suites::scenario::{self, Scenario};
 use self::figures::{Ack, losses_s, lost, samples};
 use self::load::{Load, fill};
 pub use self::options::Options;
-use self::options::{BESIDE, ready};
+use self::options::{BESIDE, BETWEEN, ready};
 pub use self::report::{Most, Report};
 use super::clients::{Both, Flow};
 use super::machine::Machine;
@@ -41,8 +41,6 @@ use super::{percentile, processes, round};
 const STATUS_PORT: u16 = 2382;
 /// Component label of that process.
 const BACKUP: &str = "backup";
-/// Members are replaced no sooner after one another (docs/etcd.md).
-const BETWEEN: Duration = Duration::from_secs(600);
 
 /// Measures. What it did is told to `say`.
 ///

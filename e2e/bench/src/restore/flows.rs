@@ -15,10 +15,9 @@ use lab::SECOND_CLASS;
 use serde_json::{Value, json};
 use suites::cluster::Tenant;
 
-use super::BETWEEN;
 use super::figures::Ack;
 use super::load::{Load, drain, fill};
-use super::options::{BESIDE, Options, ready};
+use super::options::{BESIDE, BETWEEN, Options, ready};
 use crate::clients::{Both, Flow};
 
 /// MiB that are written and deleted before files are written anew: more than a start gives back at least

@@ -13,6 +13,9 @@ use suites::cluster::wait::wait_for;
 /// Writes a second while members are replaced, rolled, added or taken away.
 pub(super) const BESIDE: u32 = 20;
 
+/// Members are replaced no sooner after one another (docs/etcd.md).
+pub(super) const BETWEEN: Duration = Duration::from_secs(600);
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Options {

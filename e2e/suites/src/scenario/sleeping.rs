@@ -4,14 +4,15 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use api::TenantCluster;
 use api::tenant_cluster::HibernationPhase;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, api::ListParams};
 use serde_json::json;
 
-use crate::cluster::{Tenant, wait::wait_for};
+use crate::cluster::tenant::Tenant;
+use crate::cluster::wait::wait_for;
 
 /// After which time a client asks again where it had no answer.
 const AGAIN: Duration = Duration::from_secs(30);
@@ -97,7 +98,9 @@ pub async fn ask(tenant: &Tenant, name: &str, patience: Duration) -> Result<Woke
             }
             Err(error) => refused.push(format!("{error:#}")),
         }
-        ensure!(begun.elapsed() < patience, "it never answers: {refused:?}");
+        if begun.elapsed() >= patience {
+            bail!("it never answers: {refused:?}");
+        }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

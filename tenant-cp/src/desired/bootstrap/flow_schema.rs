@@ -12,8 +12,6 @@ use k8s_openapi::api::flowcontrol::v1::{
 };
 use kit_objects::object::Object;
 
-use crate::addons::csi::sidecars;
-use crate::addons::{autoscaler, cloud_controller, flannel};
 use crate::meta::tenant_meta;
 use crate::names;
 
@@ -24,19 +22,23 @@ const PRECEDENCE: i32 = 1000;
 /// The level of everybody.
 const LEVEL: &str = "global-default";
 
+/// Users of addons whose requests are no use. For flannel no schema of Kubernetes is meant: its namespace is its own.
+const OF_ADDONS: [&str; 9] = [
+    "covey-ccm",
+    "covey-autoscaler",
+    "covey-cluster-autoscaler",
+    "covey-csi-provisioner",
+    "covey-csi-attacher",
+    "covey-csi-resizer",
+    "covey-csi-snapshotter",
+    "covey-snapshot-controller",
+    "system:serviceaccount:kube-flannel:flannel",
+];
+
 pub(crate) fn flow_schema() -> Object {
-    let mut users = vec![
-        names::OPERATOR_USER.to_owned(),
-        names::KONNECTIVITY_USER.to_owned(),
-        cloud_controller::USER.to_owned(),
-        autoscaler::names::USER.to_owned(),
-        autoscaler::names::STOCK_USER.to_owned(),
-    ];
-    users.extend(sidecars::users());
-    // No schema of Kubernetes is for it: its namespace is its own.
-    let (namespace, name) = (flannel::NAMESPACE, flannel::NAME);
-    users.push(format!("system:serviceaccount:{namespace}:{name}"));
-    let mut subjects: Vec<_> = users.into_iter().map(user).collect();
+    let users = [names::OPERATOR_USER, names::KONNECTIVITY_USER];
+    let users = users.into_iter().chain(OF_ADDONS);
+    let mut subjects: Vec<_> = users.map(user).collect();
     subjects.push(Subject {
         kind: "Group".to_owned(),
         group: Some(GroupSubject {
@@ -74,10 +76,12 @@ pub(crate) fn flow_schema() -> Object {
     })
 }
 
-fn user(name: String) -> Subject {
+fn user(name: &str) -> Subject {
     Subject {
         kind: "User".to_owned(),
-        user: Some(UserSubject { name }),
+        user: Some(UserSubject {
+            name: name.to_owned(),
+        }),
         ..Subject::default()
     }
 }
@@ -85,6 +89,21 @@ fn user(name: String) -> Subject {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::addons::csi::sidecars;
+    use crate::addons::{autoscaler, cloud_controller, flannel};
+
+    #[test]
+    fn users_of_addons_are_those_that_the_addons_have() {
+        let mut users = vec![
+            cloud_controller::USER.to_owned(),
+            autoscaler::names::USER.to_owned(),
+            autoscaler::names::STOCK_USER.to_owned(),
+        ];
+        users.extend(sidecars::users());
+        let (namespace, name) = (flannel::NAMESPACE, flannel::NAME);
+        users.push(format!("system:serviceaccount:{namespace}:{name}"));
+        assert_eq!(users, OF_ADDONS);
+    }
 
     #[test]
     fn covey_and_nobody_in_particular_are_told_apart_and_nobody_else() {
