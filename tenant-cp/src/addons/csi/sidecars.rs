@@ -38,6 +38,7 @@ pub struct Sidecar {
 }
 
 /// Users of all of them.
+#[cfg(test)]
 pub(crate) fn users() -> impl Iterator<Item = String> {
     SIDECARS.iter().map(Sidecar::user)
 }
