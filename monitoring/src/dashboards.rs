@@ -500,8 +500,9 @@ mod tests {
             }
             if let Some((_, _, query)) = dashboard.variable {
                 let inside = query.strip_prefix("label_values(").unwrap();
-                let (metric, _) = inside.split_once(',').unwrap();
-                assert!(known.contains(metric), "{query}");
+                let (selector, _) = inside.rsplit_once(',').unwrap();
+                let asked = expression::metrics(selector);
+                assert!(asked.len() == 1 && asked.is_subset(&known), "{query}");
             }
         }
     }

@@ -32,6 +32,7 @@ use super::report;
 use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::etcd_replacement::step::Step;
+use crate::hibernation::idle::Usage;
 use crate::rollouts::queue::{Purpose, Turn};
 use crate::tenant_session::session;
 
@@ -410,6 +411,10 @@ async fn act(
         }
         Action::KeepHibernation { told, said } => {
             keep(ctx, observed, |status| status.hibernation.clone_from(told)).await?;
+            // What was found before it slept says nothing of when it is awake again.
+            ctx.usage_looks
+                .forget(&observed.cluster.uid().unwrap_or_default());
+            observed.usage = Usage::default();
             if let Some(said) = said {
                 report::publish(ctx, &observed.cluster, said).await;
             }

@@ -677,6 +677,7 @@ impl World {
             }
             Action::KeepHibernation { told, .. } => {
                 self.cluster.status.get_or_insert_default().hibernation = told.clone();
+                self.sleep.look.0 = None;
             }
             Action::KeepRestore { restore, etcd } => {
                 let status = self.cluster.status.get_or_insert_default();
