@@ -15,20 +15,24 @@ use crate::int_or_percent::{IntOrPercent, Round};
 pub use crate::taints::{Taint, TaintEffect};
 
 mod autoscaling;
+mod azure;
 mod gcp;
 mod hetzner;
 mod hosts;
 pub(crate) mod kubelet;
 pub mod locations;
+mod market;
 pub(crate) mod provider;
 mod status;
 pub use autoscaling::{Architecture, Autoscaling, Refused};
-pub use gcp::{Gcp, Market};
+pub use azure::Azure;
+pub use gcp::Gcp;
 pub use hetzner::Hetzner;
 pub use hosts::{HostSelector, Static};
 pub use kubelet::Kubelet;
 use locations::LocationRef;
 pub use locations::{Location, LocationStatus, NodeTemplate, Placement, Rebalance};
+pub use market::Market;
 pub use provider::{
     CloudMachines, Disk, HostDevice, HugePages, KernelBoot, KubeVirt, MachineNetwork, Provider,
     ProviderKind,

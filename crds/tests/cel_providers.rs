@@ -9,7 +9,7 @@ use support::{change, check, create, refusals, schema};
 
 mod support;
 
-const CLOUD: &str = "a ProviderConfig names exactly one cloud: set hetzner or gcp";
+const CLOUD: &str = "a ProviderConfig names exactly one cloud: set hetzner, gcp or azure";
 const CLOUD_STAYS: &str = "the cloud of a ProviderConfig cannot change: machines are there already; make another \
                            ProviderConfig, and name it in the node pools";
 const ADDRESS: &str =
@@ -22,6 +22,10 @@ const PROJECT: &str = "project cannot change: machines are there already; make a
                        node pools";
 const ZONE: &str = "zone cannot change: machines are there already; make another ProviderConfig, and name it in the node \
                     pools";
+const SUBSCRIPTION: &str = "subscriptionID cannot change: machines are there already; make another ProviderConfig, and \
+                            name it in the node pools";
+const GROUP: &str = "resourceGroup cannot change: machines are there already; make another ProviderConfig, and name it in \
+                     the node pools";
 const ACCOUNT: &str = "status.account of a ProviderConfig cannot change: machines are looked for where they were made; \
                        make another ProviderConfig for another account";
 
@@ -40,6 +44,25 @@ fn google(change: &Value) -> Value {
         gcp[key] = value.clone();
     }
     with_spec(&json!({ "gcp": gcp }))
+}
+
+const SUBSCRIPTIONS: [&str; 2] = [
+    "11111111-0000-4000-8000-000000000001",
+    "11111111-0000-4000-8000-000000000002",
+];
+
+fn azure(change: &Value) -> Value {
+    let group = format!("/subscriptions/{}/resourceGroups/net", SUBSCRIPTIONS[0]);
+    let subnet = format!("{group}/providers/Microsoft.Network/virtualNetworks/net/subnets/workers");
+    let mut azure = json!({"credentialsSecretName": "azure", "subscriptionID": SUBSCRIPTIONS[0], "resourceGroup": "workers",
+        "location": "westeurope", "zone": "1", "subnetID": subnet, "sshKey": "ssh-ed25519 AAAA jane@example.com"});
+    for (key, value) in change.as_object().unwrap() {
+        azure[key] = value.clone();
+    }
+    if azure["zone"].is_null() {
+        azure.as_object_mut().unwrap().remove("zone");
+    }
+    with_spec(&json!({ "azure": azure }))
 }
 
 fn with_spec(spec: &Value) -> Value {
@@ -70,11 +93,34 @@ fn a_wrong_provider_config_is_refused_with_one_sentence_and_every_rule_is_tested
     let hidden = json!({"publicIPv4": false, "publicIPv6": false});
     let mut both = config(&json!({}));
     both["spec"]["gcp"] = google(&json!({}))["spec"]["gcp"].clone();
+    let mut all = both.clone();
+    all["spec"]["azure"] = azure(&json!({}))["spec"]["azure"].clone();
     check(
         "ProviderConfig",
         &[
             create(with_spec(&json!({})), CLOUD),
             create(both, CLOUD),
+            create(all, CLOUD),
+            change(azure(&json!({})), google(&json!({})), CLOUD_STAYS),
+            change(google(&json!({})), azure(&json!({})), CLOUD_STAYS),
+            change(
+                azure(&json!({})),
+                azure(&json!({"subscriptionID": SUBSCRIPTIONS[1]})),
+                SUBSCRIPTION,
+            ),
+            change(
+                azure(&json!({})),
+                azure(&json!({"resourceGroup": "others"})),
+                GROUP,
+            ),
+            change(
+                azure(&json!({})),
+                azure(&json!({"location": "northeurope"})),
+                LOCATION,
+            ),
+            change(azure(&json!({})), azure(&json!({"zone": "2"})), ZONE),
+            change(azure(&json!({})), azure(&json!({"zone": null})), ZONE),
+            change(azure(&json!({"zone": null})), azure(&json!({})), ZONE),
             change(config(&json!({})), google(&json!({})), CLOUD_STAYS),
             change(google(&json!({})), config(&json!({})), CLOUD_STAYS),
             change(
@@ -109,6 +155,16 @@ fn a_right_provider_config_is_let_through() {
     for (old, new) in [
         (None, config(&json!({}))),
         (None, google(&json!({}))),
+        (None, azure(&json!({}))),
+        (None, azure(&json!({"zone": null}))),
+        (
+            Some(azure(&json!({}))),
+            azure(
+                &json!({"credentialsSecretName": "other", "sshKey": "ssh-rsa AAAA", "publicIPv4": false, "images": {"1.36":
+                format!("/subscriptions/{}/resourceGroups/images/providers/Microsoft.Compute/galleries/covey/images/worker/\
+                         versions/1.36.0", SUBSCRIPTIONS[1])}}),
+            ),
+        ),
         (
             Some(google(&json!({}))),
             google(

@@ -126,6 +126,13 @@ fn a_wrong_node_pool_is_refused_with_one_sentence_and_every_rule_is_tested() {
                 }})),
                 PROVIDER,
             ),
+            create(
+                pool(&json!({"provider": {
+                    "gcp": {"configName": "g", "types": ["e2-medium"]},
+                    "azure": {"configName": "a", "types": ["Standard_D2s_v5"]},
+                }})),
+                PROVIDER,
+            ),
             create(without_provider(), ONE_FORM),
             create(
                 pool(

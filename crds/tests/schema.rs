@@ -116,7 +116,7 @@ fn the_first_columns_answer_the_first_question() {
             "Usable Reason Bucket Endpoint Age",
             "Cluster Ready Verified Revision Bytes Taken Age",
             "Cluster Possible Restored Reason Revision Time Age",
-            "Ready Reason Location Zone Account Leaks Age",
+            "Ready Reason Location Zone Region Account Leaks Age",
             "Progressing Reason Degraded Age",
             "Cluster User Profile Ready Until Age",
         ]

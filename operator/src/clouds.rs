@@ -11,8 +11,12 @@ use api::node_pool::ProviderKind;
 use jiff::Timestamp;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, ResourceExt as _};
+#[cfg(feature = "azure")]
+use provider_azure::calls::Endpoints as AzureEndpoints;
+#[cfg(feature = "azure")]
+use provider_azure::cloud::Cloud as Azure;
 #[cfg(feature = "gcp")]
-use provider_gcp::calls::Endpoints;
+use provider_gcp::calls::Endpoints as GcpEndpoints;
 #[cfg(feature = "gcp")]
 use provider_gcp::cloud::Cloud as Gcp;
 #[cfg(feature = "hetzner")]
@@ -20,7 +24,7 @@ use provider_hetzner::cloud::Cloud as Hetzner;
 use providers::clock::{Clock, SystemClock};
 use providers::cloud::clients::Find;
 use providers::cloud::provider::AccountProvider;
-#[cfg(any(feature = "gcp", feature = "hetzner"))]
+#[cfg(any(feature = "azure", feature = "gcp", feature = "hetzner"))]
 use providers::cloud::provider::CloudProvider;
 use providers::leaks::{Kind, Leak, Outcome};
 use providers::{Answer, Checked, Doubt, Error, Providers, Standing};
@@ -74,15 +78,29 @@ impl Clouds {
         let find: Find = Arc::new(move |namespace: &str, name: &str| {
             configs.get(&ObjectRef::new(name).within(namespace))
         });
-        let (gcp, hetzner) = (&settings.gcp, &settings.hetzner);
+        let (azure, gcp, hetzner) = (&settings.azure, &settings.gcp, &settings.hetzner);
         let known: [(ProviderKind, Arc<dyn AccountProvider>); _] = [
+            #[cfg(feature = "azure")]
+            (
+                ProviderKind::Azure,
+                Arc::new(CloudProvider::<Azure>::new(
+                    client.clone(),
+                    azure.enabled,
+                    AzureEndpoints {
+                        management: azure.endpoint.clone(),
+                        authority: azure.token_endpoint.clone(),
+                    },
+                    Arc::clone(&clock),
+                    Arc::clone(&find),
+                )),
+            ),
             #[cfg(feature = "gcp")]
             (
                 ProviderKind::Gcp,
                 Arc::new(CloudProvider::<Gcp>::new(
                     client.clone(),
                     gcp.enabled,
-                    Endpoints {
+                    GcpEndpoints {
                         compute: gcp.endpoint.clone(),
                         token_uri: gcp.token_endpoint.clone(),
                     },
@@ -103,7 +121,7 @@ impl Clouds {
             ),
         ];
         // Each cloud has its own; without any there is nothing to use them.
-        drop((client, gcp, hetzner, clock, find));
+        drop((client, azure, gcp, hetzner, clock, find));
         Self {
             known: known.into(),
         }

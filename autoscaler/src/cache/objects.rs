@@ -229,7 +229,10 @@ fn id(machine: &api::Machine) -> String {
             let name = machine.metadata.name.as_deref();
             kubevirt_provider_id(name.unwrap_or_default())
         }
-        Some(ProviderKind::Static | ProviderKind::Hetzner | ProviderKind::Gcp) | None => {
+        Some(
+            ProviderKind::Static | ProviderKind::Hetzner | ProviderKind::Gcp | ProviderKind::Azure,
+        )
+        | None => {
             let uid = machine.metadata.uid.as_deref();
             format!("{PLACEHOLDER}{}", uid.unwrap_or_default())
         }

@@ -137,7 +137,7 @@ pub struct MachineRequest {
     /// Account that it is made in, as the provider says it: what another one does not have proves nothing. Absent where
     /// the provider has no accounts. Example: `ssh-key-4711`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 256))]
     pub account: Option<String>,
 }
 

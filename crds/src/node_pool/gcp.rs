@@ -6,6 +6,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::node_pool::market::Market;
+
 /// Instances of Google's Compute Engine.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -46,14 +48,4 @@ pub struct Gcp {
 
 fn default_disk() -> i32 {
     30
-}
-
-/// How machines of a cloud are bought.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-pub enum Market {
-    /// They stay until they are deleted.
-    #[default]
-    OnDemand,
-    /// They may be taken back at any time, and cost less.
-    Spot,
 }

@@ -10,9 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::duration::Duration;
+use crate::node_pool::azure::Azure;
 use crate::node_pool::gcp::Gcp;
 use crate::node_pool::hetzner::Hetzner;
 use crate::node_pool::hosts::Static;
+use crate::node_pool::market::Market;
 use crate::quantity::Quantity;
 use crate::taints::PodToleration;
 
@@ -20,7 +22,7 @@ use crate::taints::PodToleration;
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("(has(self.kubevirt) ? 1 : 0) + (has(self.static) ? 1 : 0) + (has(self.hetzner) ? 1 : 0) + (has(self.gcp) ? 1 : 0) == 1").message("provider must name exactly one provider, such as kubevirt: {}")
+    validation = Rule::new("(has(self.kubevirt) ? 1 : 0) + (has(self.static) ? 1 : 0) + (has(self.hetzner) ? 1 : 0) + (has(self.gcp) ? 1 : 0) + (has(self.azure) ? 1 : 0) == 1").message("provider must name exactly one provider, such as kubevirt: {}")
 )]
 pub struct Provider {
     /// Virtual machines of the management cluster's KubeVirt. Default: not this provider.
@@ -42,6 +44,11 @@ pub struct Provider {
     /// Example: `{"configName": "google", "types": ["e2-standard-4"]}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gcp: Option<Gcp>,
+
+    /// Virtual machines of Azure. Default: not this provider.
+    /// Example: `{"configName": "azure", "types": ["Standard_D4s_v5"]}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub azure: Option<Azure>,
 }
 
 /// Names of the providers.
@@ -55,6 +62,8 @@ pub enum ProviderKind {
     Hetzner,
     /// Instances of Google's Compute Engine.
     Gcp,
+    /// Virtual machines of Azure.
+    Azure,
 }
 
 impl ProviderKind {
@@ -66,6 +75,7 @@ impl ProviderKind {
             Self::Static => "static",
             Self::Hetzner => "hetzner",
             Self::Gcp => "gcp",
+            Self::Azure => "azure",
         }
     }
 }
@@ -87,14 +97,23 @@ impl Provider {
             config_name: &of_it.config_name,
             types: &of_it.types,
             image: of_it.image.as_ref(),
+            market: Market::OnDemand,
         });
         let gcp = self.gcp.as_ref().map(|of_it| CloudMachines {
             kind: ProviderKind::Gcp,
             config_name: &of_it.config_name,
             types: &of_it.types,
             image: of_it.image.as_ref(),
+            market: of_it.market,
         });
-        hetzner.or(gcp)
+        let azure = self.azure.as_ref().map(|of_it| CloudMachines {
+            kind: ProviderKind::Azure,
+            config_name: &of_it.config_name,
+            types: &of_it.types,
+            image: of_it.image.as_ref(),
+            market: of_it.market,
+        });
+        hetzner.or(gcp).or(azure)
     }
 
     /// Name of the ProviderConfig of the same namespace by which machines are made; none where there is no such thing.
@@ -115,6 +134,8 @@ pub struct CloudMachines<'a> {
     pub types: &'a [String],
     /// Image; none: the one that the ProviderConfig has for the version.
     pub image: Option<&'a String>,
+    /// How they are bought.
+    pub market: Market,
 }
 
 /// A virtual machine of KubeVirt.

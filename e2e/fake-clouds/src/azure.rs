@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
+use serde_json::{Value, json};
 
 use crate::clock::VirtualClock;
 use crate::journal::Journal;
@@ -52,7 +53,7 @@ pub struct FakeAzure {
 
 impl FakeAzure {
     /// Starts one, with these subscriptions, each of the tenant beside it and with one resource group (`workers`), in which
-    /// the principal `covey@SUBSCRIPTION` may do everything by [`SECRET`].
+    /// a principal that has the subscription's own ID may do everything by [`SECRET`].
     ///
     /// # Errors
     /// When it cannot listen.
@@ -77,8 +78,8 @@ impl FakeAzure {
                 subscriptions: vec![(*subscription).to_owned()],
                 actions: None,
             };
-            let name = format!("covey@{subscription}");
-            contents.principals.insert(name, principal);
+            let client = (*subscription).to_owned();
+            contents.principals.insert(client, principal);
         }
         let contents = Arc::new(Mutex::new(contents));
         let address = serve::serve(Arc::clone(&contents), clock.clone()).await?;
@@ -95,6 +96,12 @@ impl FakeAzure {
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// What is said of a principal when it is made, as if it were of this tenant.
+    #[must_use]
+    pub fn principal_file(client: &str, tenant: &str) -> Value {
+        json!({ "appId": client, "displayName": "covey", "password": SECRET, "tenant": tenant })
     }
 
     /// All of it, to be looked at and changed. Not to be held over an await.

@@ -83,7 +83,7 @@ impl Azure {
             .await
             .unwrap();
         let access = Access {
-            principal: "covey@s1".to_owned(),
+            principal: "s1".to_owned(),
             until: Timestamp::MAX,
         };
         fake.contents().tokens.insert("t".to_owned(), access);
@@ -248,7 +248,7 @@ async fn errors_and_credentials() {
         )
     };
     let path = "/t1/oauth2/v2.0/token";
-    let good = form("covey@s1", SECRET, "client_credentials");
+    let good = form("s1", SECRET, "client_credentials");
     let said = azure.send("", "POST", path, "", &good).await;
     let has_all = said.body["access_token"].is_string()
         && said.body["expires_in"].is_number()
@@ -261,7 +261,7 @@ async fn errors_and_credentials() {
     for (tenant, body, code, what) in [
         (
             "t1",
-            form("covey@s1", "no", "client_credentials"),
+            form("s1", "no", "client_credentials"),
             7_000_215,
             "another secret",
         ),
@@ -272,12 +272,7 @@ async fn errors_and_credentials() {
             "no such principal",
         ),
         ("t9", good.clone(), 90002, "no such tenant"),
-        (
-            "t1",
-            form("covey@s1", SECRET, "password"),
-            70003,
-            "another grant",
-        ),
+        ("t1", form("s1", SECRET, "password"), 70003, "another grant"),
     ] {
         let path = format!("/{tenant}/oauth2/v2.0/token");
         let said = azure.send("", "POST", &path, "", &body).await;

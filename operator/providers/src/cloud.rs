@@ -18,7 +18,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use api::machine::MachineRequest;
-use api::node_pool::{Provider as Wanted, ProviderKind};
+use api::node_pool::{Market, Provider as Wanted, ProviderKind};
 use api::{Machine, ProviderConfigSpec};
 
 use crate::capabilities::Capabilities;
@@ -107,15 +107,16 @@ pub trait Cloud: Send + Sync + Sized + 'static {
         None
     }
 
-    /// The zone that nodes say they are in.
+    /// The zone that nodes say they are in; empty where they say none.
     fn zone(&self) -> &str;
 
     /// Proves that machines can be made, as far as that can be asked without making one. What was known of the credentials is
-    /// asked anew.
+    /// asked anew. `market`: how machines are bought.
     fn check(
         &self,
         types: &[String],
         images: &[String],
+        market: Market,
     ) -> impl Future<Output = Result<Checked, Refused>> + Send;
 
     /// The sizes of these names as far as they are known already; none where nothing is.

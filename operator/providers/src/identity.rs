@@ -144,6 +144,13 @@ fn is_value(text: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
+/// Whether it is spelled as a UUID.
+#[must_use]
+pub fn is_uuid(text: &str) -> bool {
+    let parts: Vec<_> = text.split('-').map(str::len).collect();
+    parts == [8, 4, 4, 4, 12] && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
+}
+
 /// Chooses everything of an installation.
 #[must_use]
 pub fn of_installation(installation: &str) -> String {

@@ -17,8 +17,8 @@ const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// for virtual machines of clouds (Karpenter's `vmMemoryOverheadPercent`).
 const KEPT: i64 = 75;
 
-/// The node, of one of `sizes` in a zone; `disk`: bytes of disk where the size does not say. None without any, and where an
-/// amount cannot be read or they are of different processors and the pool does not say of which it is.
+/// The node, of one of `sizes` in a zone (empty: of none); `disk`: bytes of disk where the size does not say. None without
+/// any, and where an amount cannot be read or they are of different processors and the pool does not say of which it is.
 #[must_use]
 pub fn node(
     spec: &NodePoolSpec,
@@ -54,7 +54,9 @@ pub fn node(
         node.instance_type = Some(only.name.clone());
     }
     // What the cloud controller manager says, whatever the pool does.
-    node.labels.insert(LABEL_ZONE.to_owned(), zone.to_owned());
+    if !zone.is_empty() {
+        node.labels.insert(LABEL_ZONE.to_owned(), zone.to_owned());
+    }
     let taints: BTreeSet<_> = spec.taints.iter().cloned().collect();
     node.taints = taints.into_iter().collect();
     Some(node)
@@ -139,7 +141,8 @@ mod tests {
         size.disk = None;
         let spec = spec(&json!({ "min": 0, "max": 5 }));
         assert_eq!(node(&spec, &[size.clone()], None, "z"), None);
-        let told = node(&spec, &[size], Some(80), "z").unwrap();
+        let told = node(&spec, &[size], Some(80), "").unwrap();
+        assert_eq!(told.labels.get(LABEL_ZONE), None);
         assert_eq!(told.ephemeral_storage.0, "70");
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use api::{ConditionType, Machine, ProviderConfig};
+use fake_clouds::azure::FakeAzure;
 use fake_clouds::clock::VirtualClock;
 use fake_clouds::faults::{Fault, Script};
 use fake_clouds::gcp::FakeGcp;
@@ -18,85 +19,24 @@ use jiff::Timestamp;
 use kube::Api;
 use operator::controllers::{machine, node_pool};
 use providers::clock::Clock;
-use providers::identity::MACHINE_UID;
 use serde_json::{Value, json};
 use testkit::FaultPlan;
 use testkit::fixtures::wait_for;
 use tokio::sync::watch;
 
+use self::which::{OTHER, PROJECTS, SUBSCRIPTIONS, TENANT, TOKEN, Which};
 use crate::crash::{Hand, Writes, dies, for_every_k};
 use crate::support::site::apply;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
-/// Of the project at Hetzner in which machines are made.
-pub(crate) const TOKEN: &str = "token-of-the-project";
-/// Of another one.
-pub(crate) const OTHER: &str = "token-of-another-project";
-/// The project at Google in which machines are made, and another one.
-pub(crate) const PROJECTS: [&str; 2] = ["demo", "other"];
+pub(crate) mod which;
+
 /// How much time passes in a round: as much as the operator waits between two looks.
 pub(crate) const ROUND: Duration = Duration::from_secs(10);
 /// Rounds before something counts as never coming.
 const ROUNDS: usize = 60;
 /// What the pool is called.
 pub(crate) const POOL: &str = "workers";
-
-/// A cloud.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Which {
-    Hetzner,
-    Gcp,
-}
-
-impl Which {
-    /// What the ProviderConfig, its Secret and the field below `spec.provider` are called.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Hetzner => "hetzner",
-            Self::Gcp => "gcp",
-        }
-    }
-
-    /// What the journal calls a machine, and the label that says whose it is.
-    pub(crate) fn thing(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Hetzner => ("server", MACHINE_UID),
-            Self::Gcp => ("instance", "covey_machine_uid"),
-        }
-    }
-
-    /// Whose image the ProviderConfig names.
-    pub(crate) fn image(self) -> &'static str {
-        match self {
-            Self::Hetzner => "worker-1.35.4",
-            Self::Gcp => "projects/demo/global/images/worker-1-36",
-        }
-    }
-
-    /// What a pool says of it.
-    pub(crate) fn provider(self) -> Value {
-        let types = match self {
-            Self::Hetzner => ["cx22", "cx32"],
-            Self::Gcp => ["e2-medium", "e2-standard-4"],
-        };
-        json!({ self.name(): { "configName": self.name(), "types": types } })
-    }
-
-    fn config(self) -> Value {
-        let name = self.name();
-        let images = json!({ "1.35": self.image() });
-        match self {
-            Self::Hetzner => json!({ "hetzner": {
-                "tokenSecretName": name, "location": "fsn1", "sshKeys": ["covey"], "network": "workers",
-                "firewalls": ["closed"], "images": images,
-            } }),
-            Self::Gcp => json!({ "gcp": {
-                "keySecretName": name, "project": PROJECTS[0], "zone": "europe-west1-b", "subnet": "workers",
-                "networkTags": ["workers"], "images": images,
-            } }),
-        }
-    }
-}
 
 /// The time of the fakes, as the operator is told it.
 #[derive(Clone)]
@@ -153,6 +93,7 @@ pub(crate) struct World {
     pub(crate) site: Site,
     pub(crate) hetzner: FakeHetzner,
     pub(crate) gcp: FakeGcp,
+    pub(crate) azure: FakeAzure,
     pub(crate) time: Played,
     pub(crate) configs: Api<ProviderConfig>,
     /// Where machines are made; pools are at the first one.
@@ -174,7 +115,8 @@ impl World {
         let configs = Api::namespaced(site.admin.clone(), &site.users);
         let world = Self {
             hetzner: FakeHetzner::start(clock.clone(), &[TOKEN, OTHER]).await?,
-            gcp: FakeGcp::start(clock, &PROJECTS).await?,
+            gcp: FakeGcp::start(clock.clone(), &PROJECTS).await?,
+            azure: FakeAzure::start(clock, &SUBSCRIPTIONS.map(|id| (id, TENANT))).await?,
             site,
             time,
             configs,
@@ -206,6 +148,8 @@ impl World {
         settings.hetzner.endpoint = self.hetzner.endpoint();
         settings.gcp.endpoint = self.gcp.endpoint();
         settings.gcp.token_endpoint = self.gcp.token_uri();
+        settings.azure.endpoint = self.azure.endpoint();
+        settings.azure.token_endpoint = self.azure.endpoint();
         launch.clock = Some(Arc::new(self.time.clone()));
         launch.start(&self.site)
     }
@@ -215,19 +159,16 @@ impl World {
         match cloud {
             Which::Hetzner => TOKEN.to_owned(),
             Which::Gcp => self.gcp.key_file("covey@demo").to_string(),
+            Which::Azure => FakeAzure::principal_file(SUBSCRIPTIONS[0], TENANT).to_string(),
         }
     }
 
     /// Puts credentials into the Secret.
     pub(crate) async fn credentials(&self, cloud: Which, credentials: &str) -> Result<()> {
-        let field = match cloud {
-            Which::Hetzner => "token",
-            Which::Gcp => "key.json",
-        };
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": { "name": cloud.name(), "namespace": self.site.users },
-            "stringData": { field: credentials },
+            "stringData": { cloud.field(): credentials },
         });
         apply(&self.site.admin, &secret).await.map(drop)
     }
@@ -343,6 +284,7 @@ impl World {
         match cloud {
             Which::Hetzner => self.hetzner.journal(),
             Which::Gcp => self.gcp.journal(),
+            Which::Azure => self.azure.journal(),
         }
     }
 }

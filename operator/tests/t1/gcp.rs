@@ -6,7 +6,8 @@ use anyhow::{Context as _, Result, ensure};
 use fake_clouds::gcp::project::Instance;
 use kube::ResourceExt as _;
 
-use crate::clouds::{PROJECTS, Which, World, dies_at_any_write, shown, wrong_credentials};
+use crate::clouds::which::{PROJECTS, Which};
+use crate::clouds::{World, dies_at_any_write, shown, wrong_credentials};
 
 const GCP: Which = Which::Gcp;
 

@@ -18,9 +18,8 @@ use providers::identity::{INSTALLATION, MACHINE_UID};
 use serde_json::json;
 use testkit::fixtures::wait_gone;
 
-use crate::clouds::{
-    OTHER, POOL, ROUND, TOKEN, Which, World, dies_at_any_write, shown, wrong_credentials,
-};
+use crate::clouds::which::{OTHER, TOKEN, Which};
+use crate::clouds::{POOL, ROUND, World, dies_at_any_write, shown, wrong_credentials};
 use crate::support::PATIENCE;
 
 mod restored;

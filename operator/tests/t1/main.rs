@@ -10,6 +10,7 @@
 mod access;
 mod admission;
 mod autoscaler;
+mod azure;
 mod backup_targets;
 mod backups;
 mod baseline;

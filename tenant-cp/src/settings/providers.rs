@@ -24,6 +24,8 @@ pub struct ProviderSettings {
     pub hetzner: HetznerSettings,
     /// Instances of Google's Compute Engine.
     pub gcp: GcpSettings,
+    /// Virtual machines of Azure.
+    pub azure: AzureSettings,
 }
 
 /// Servers of the Hetzner Cloud.
@@ -66,6 +68,30 @@ impl Default for GcpSettings {
             enabled: true,
             endpoint: "https://compute.googleapis.com/compute/v1".to_owned(),
             token_endpoint: "https://oauth2.googleapis.com/token".to_owned(),
+        }
+    }
+}
+
+/// Virtual machines of Azure.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AzureSettings {
+    /// Whether node pools may use it. What is there already is looked after in either case. Default: true.
+    pub enabled: bool,
+    /// Where the API is, as URL up to its subscriptions. Never a user's to say, because tokens are sent there. Default:
+    /// `https://management.azure.com`.
+    pub endpoint: String,
+    /// Where tokens are had for a user's secret, as URL up to the tenant. Never a user's to say either. Default:
+    /// `https://login.microsoftonline.com`.
+    pub token_endpoint: String,
+}
+
+impl Default for AzureSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            endpoint: "https://management.azure.com".to_owned(),
+            token_endpoint: "https://login.microsoftonline.com".to_owned(),
         }
     }
 }

@@ -101,6 +101,7 @@ const RULES: &[Rule] = &[
             "kit-objects",
             "pki",
             "placement",
+            "provider-azure",
             "provider-gcp",
             "provider-hetzner",
             "provider-kubevirt",

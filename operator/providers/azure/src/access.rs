@@ -140,8 +140,9 @@ fn refused(asked: &Asked, reply: &Reply, secret: &str) -> Refused {
     };
     let why = said.error_description.lines().next().unwrap_or_default();
     let why = why.replace(secret, "[secret]");
-    let mend = "the secret has ended or is another one, or the principal does not trust this cluster's token: make a new \
-                secret of a principal of the same tenant, or a federated credential for this account";
+    let mend = "the secret has ended or is another one, or the principal does not trust whose token it is: make a new \
+                secret of a principal of the same tenant, and put it into the Secret that \
+                spec.azure.credentialsSecretName of the ProviderConfig names";
     Refused {
         mend: (kind == FaultKind::Auth).then(|| mend.to_owned()),
         request: reply.request.clone(),

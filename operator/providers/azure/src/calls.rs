@@ -199,7 +199,10 @@ impl Calls {
             // Something that it names, not itself.
             Err(refused) if refused.kind == FaultKind::NotFound => Err(Refused {
                 kind: FaultKind::Terminal,
-                mend: Some("make what it names, or change the image or the subnet".to_owned()),
+                mend: Some(
+                    "make what it names, or change the image of the node pool, or spec.azure.subnetID of the ProviderConfig"
+                        .to_owned(),
+                ),
                 ..refused
             }),
             sent => Ok(sent?.operation.and_then(|address| self.path_of(&address))),

@@ -41,6 +41,8 @@ pub struct Cloud {
     pub(crate) calls: Calls,
     clock: Arc<dyn Clock>,
     pub(crate) place: Place,
+    /// As nodes are labelled with it; empty: Azure chooses.
+    pub(crate) zone: String,
     looks: Mutex<Looks>,
     pub(crate) suspects: Mutex<Suspects>,
     account: Mutex<Option<String>>,
@@ -73,7 +75,9 @@ impl Cloud {
         place: Place,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, BuildError> {
+        let zone = place.zone.as_ref().map(|zone| place.label_of(zone));
         Ok(Self {
+            zone: zone.unwrap_or_default(),
             calls: Calls::new(endpoints, credentials, &place, Arc::clone(&clock))?,
             clock,
             place,
@@ -107,7 +111,7 @@ impl Cloud {
         match &self.place.account {
             Some(expected) if *expected != account => Err(Refused {
                 mend: Some(format!(
-                    "machines were made in {expected}: name that one; nothing is deleted meanwhile"
+                    "machines were made in {expected}: name that one in another ProviderConfig; nothing is deleted meanwhile"
                 )),
                 ..asked.refused(FaultKind::Auth, OTHER_PLACE, format!("it is {account}"))
             }),
@@ -133,13 +137,14 @@ impl Cloud {
         *held(&self.account) = None;
         let account = self.account().await?;
         for image in images {
-            let is_there = plan::is_image(image) && self.calls.has_image(image).await?;
+            let is_there =
+                plan::is_image(image) && self.calls.has_image(image).await.map_err(no_right_to)?;
             if !is_there {
                 let asked = asked("use", format!("image {image}"));
                 return Err(Refused {
                     mend: Some(
                         "name a version of an image of a gallery, or a managed image, by its ID: change the image of the \
-                         node pool"
+                         node pool, or spec.azure.images of the ProviderConfig"
                             .to_owned(),
                     ),
                     ..asked.refused(FaultKind::Terminal, NO_SUCH, "there is no such image")
@@ -154,7 +159,8 @@ impl Cloud {
                 let asked = asked("use", format!("sizes of {}", self.place.location));
                 return Err(Refused {
                     mend: Some(
-                        "ask Azure for a higher quota (portal, Quotas), or name another size"
+                        "ask Azure for a higher quota (portal, Quotas), or name another size below \
+                         spec.provider.azure.types of the node pool"
                             .to_owned(),
                     ),
                     ..asked.refused(
@@ -175,9 +181,6 @@ impl Cloud {
     /// # Errors
     /// When one of them cannot be had.
     pub async fn sizes(&self, types: &[String]) -> Result<Vec<Size>, Refused> {
-        if types.is_empty() {
-            return Ok(Vec::new());
-        }
         let now = self.clock.now();
         let mut known = self.skus.lock().await;
         let old = |(at, _): &(Timestamp, Vec<Sku>)| now.duration_since(*at) >= SIZES;
@@ -543,5 +546,19 @@ impl Cloud {
             machines,
             complete: true,
         })
+    }
+}
+
+/// The resource group has just let us in: it is the image's that does not.
+fn no_right_to(image: Refused) -> Refused {
+    match image.kind {
+        FaultKind::Auth => Refused {
+            kind: FaultKind::Terminal,
+            mend: Some(
+                "assign Covey's role to the principal in the image's resource group, too, or name another image".to_owned(),
+            ),
+            ..image
+        },
+        _ => image,
     }
 }

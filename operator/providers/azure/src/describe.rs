@@ -28,8 +28,7 @@ pub fn provider_id(place: &Place, name: &str) -> String {
 pub fn description(vm: &Vm, place: &Place, addresses: Vec<MachineAddress>) -> Description {
     let zone = vm.zones.first().or(place.zone.as_ref());
     let topology = Topology {
-        // As its cloud controller manager labels nodes.
-        zone: zone.map(|zone| format!("{}-{zone}", place.location)),
+        zone: zone.map(|zone| place.label_of(zone)),
         region: Some(place.location.clone()),
     };
     let deleting = vm.properties.provisioning_state == "Deleting";

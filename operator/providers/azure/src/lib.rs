@@ -1,5 +1,4 @@
-//! Virtual machines of Azure, by the contract of `docs/providers.md`: the client, and what is decided on its answers. No
-//! `ProviderConfig` opens it yet; what a pool would name is in [`settings`].
+//! Virtual machines of Azure, by the contract of `docs/providers.md`: the client, and what is decided on its answers.
 //!
 //! | Module | What it holds |
 //! |---|---|
@@ -18,6 +17,7 @@
 //! | [`capabilities`] | what Azure can do |
 //! | [`cloud`] | carries out what the plans say |
 //! | [`sweep`] | finds and deletes what nobody has |
+//! | [`provider`] | what makes it a cloud of the contract |
 //!
 //! Invariant: each virtual machine, interface and address bears the UID of its Machine from the call on that makes it, and
 //! its name follows from that UID, so whatever a crash or a lost answer cuts off is found, and nothing is made a second
@@ -38,6 +38,7 @@ pub mod describe;
 pub mod leaks;
 pub mod offerings;
 pub mod plan;
+pub mod provider;
 pub mod refusal;
 pub mod schema;
 pub mod settings;

@@ -3,6 +3,7 @@
 //! Invariant: Azure Resource Manager has no prices, so there are none here: what a size costs is what a user says. A quota
 //! that is not told is none.
 
+use providers::offering::Size as Offered;
 use providers::{FaultKind, Offering, Refused};
 
 use crate::refusal::{NO_SUCH, asked};
@@ -11,16 +12,12 @@ use crate::schema::{Sku, Usage};
 /// One size in one location.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Size {
-    /// Its name.
-    pub name: String,
-    /// `amd64` or `arm64`.
-    pub architecture: &'static str,
+    /// As everybody has it.
+    pub size: Offered,
     /// What its processors are counted with.
     pub family: String,
     /// Processors.
     pub cpus: i64,
-    /// As everybody has it.
-    pub offering: Offering,
 }
 
 /// Those of the sizes that are wanted, in their order, that can be made in a location, or in one zone of it.
@@ -78,14 +75,18 @@ fn size(sku: &Sku, location: &str, zone: Option<&str>) -> Result<Size, Refused> 
     value("vCPUs").clone_into(&mut offering.cpu.0);
     offering.memory.0 = format!("{}Gi", value("MemoryGB"));
     Ok(Size {
-        name: sku.name.clone(),
-        architecture: match value("CpuArchitectureType") {
-            "Arm64" => "arm64",
-            _ => "amd64",
-        },
         family: sku.family.clone(),
         cpus: value("vCPUs").parse().unwrap_or_default(),
-        offering,
+        size: Offered {
+            name: sku.name.clone(),
+            architecture: match value("CpuArchitectureType") {
+                "Arm64" => "arm64",
+                _ => "amd64",
+            },
+            disk: None,
+            exhausted: false,
+            offering,
+        },
     })
 }
 
@@ -109,7 +110,11 @@ pub fn capacity(usages: &[Usage], size: &Size, is_spot: bool) -> Option<i64> {
 fn unknown(name: &str, location: &str, why: &str) -> Refused {
     let asked = asked("use", format!("size {name} in {location}"));
     Refused {
-        mend: Some("change the size of the node pool, the zone or the location".to_owned()),
+        mend: Some(
+            "change the size of the node pool (spec.provider.azure.types), or name a ProviderConfig of another zone or \
+             location"
+                .to_owned(),
+        ),
         ..asked.refused(FaultKind::Terminal, NO_SUCH, why)
     }
 }
@@ -161,11 +166,13 @@ mod tests {
         ];
         let of = |name: &str, zone| sizes(&all, &[name.to_owned()], "westeurope", zone);
         let found = of("A", Some("2")).unwrap().remove(0);
-        assert_eq!((found.architecture, found.cpus), ("arm64", 2));
-        assert_eq!(found.offering.memory.0, "3.5Gi");
-        assert_eq!(found.offering.zones, ["westeurope-2"]);
-        assert_eq!(found.offering.price, None);
-        assert_eq!(of("b", None).unwrap()[0].offering.zones, ["westeurope-1"]);
+        assert_eq!((found.size.architecture, found.cpus), ("arm64", 2));
+        let offering = found.size.offering;
+        assert_eq!(offering.memory.0, "3.5Gi");
+        assert_eq!(offering.zones, ["westeurope-2"]);
+        assert_eq!(offering.price, None);
+        let other = of("b", None).unwrap().remove(0);
+        assert_eq!(other.size.offering.zones, ["westeurope-1"]);
         for (name, zone) in [("b", Some("2")), ("c", None), ("d", None), ("a", Some("3"))] {
             let refused = of(name, zone).unwrap_err();
             assert_eq!(refused.kind, FaultKind::Terminal, "{name}");

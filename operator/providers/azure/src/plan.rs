@@ -144,7 +144,8 @@ fn impossible(wanted: &Wanted, place: &Place) -> Option<String> {
     }
     if place.ssh_key.trim().is_empty() {
         return Some(
-            "no public key of SSH is named, and Azure makes no machine without: name one"
+            "no public key of SSH is named, and Azure makes no machine without: name one as spec.azure.sshKey of the \
+             ProviderConfig"
                 .to_owned(),
         );
     }

@@ -120,14 +120,16 @@ fn mend(kind: FaultKind, code: &str, message: &str) -> Option<String> {
     let said = match kind {
         FaultKind::Auth => {
             "see that subscription, resource group and tenant are the right ones, and that the principal has Covey's role \
-             there; a secret that has ended has to be made anew"
+             there; a secret that has ended has to be made anew, and put into the Secret that \
+             spec.azure.credentialsSecretName of the ProviderConfig names"
         }
         FaultKind::Quota { .. } => {
             "there is as much as there may be: delete some, or ask Azure for a higher quota (portal, Quotas), or name a \
-             larger subnet"
+             larger subnet as spec.azure.subnetID of the ProviderConfig"
         }
         FaultKind::Capacity { .. } => {
-            "nothing of this size is to be had there now: name more sizes, another zone or another location"
+            "nothing of this size is to be had there now: name more sizes below spec.provider.azure.types of the node pool, or \
+             a ProviderConfig of another zone or location"
         }
         FaultKind::Taken => "there is another one of the same name: delete it",
         FaultKind::Gone => "delete the Machine to have it replaced",
@@ -151,20 +153,34 @@ fn mend(kind: FaultKind, code: &str, message: &str) -> Option<String> {
 }
 
 /// What the API's codes and sentences name, and which of our settings decides each.
-const FIELDS: [(&str, &str); 9] = [
-    ("vmSize", "the size of the node pool"),
-    ("Image", "the image of the node pool"),
-    ("image", "the image of the node pool"),
-    ("networkSecurityGroup", "the network security group"),
-    ("subnet", "the subnet"),
-    ("ssh", "the public key of SSH"),
+const FIELDS: [(&str, &str); 10] = [
+    (
+        "vmSize",
+        "the size of the node pool (spec.provider.azure.types)",
+    ),
+    (
+        "diskSize",
+        "the size of the disk (spec.provider.azure.diskGiB)",
+    ),
+    ("Image", IMAGE),
+    ("image", IMAGE),
+    (
+        "networkSecurityGroup",
+        "spec.azure.securityGroupID of the ProviderConfig",
+    ),
+    ("subnet", "spec.azure.subnetID of the ProviderConfig"),
+    ("ssh", "spec.azure.sshKey of the ProviderConfig"),
     (
         "userData",
         "what makes the user data long: labels, taints, files and SSH keys of the node pool",
     ),
-    ("Location", "the location"),
-    ("zone", "the zone"),
+    (
+        "Location",
+        "the location: another one is another ProviderConfig",
+    ),
+    ("zone", "the zone: another one is another ProviderConfig"),
 ];
+const IMAGE: &str = "the image of the node pool, or spec.azure.images of the ProviderConfig";
 
 #[cfg(test)]
 mod tests {

@@ -60,6 +60,12 @@ impl Place {
         )
     }
 
+    /// A zone of the location, as Azure's cloud controller manager labels nodes with it.
+    #[must_use]
+    pub fn label_of(&self, zone: &str) -> String {
+        format!("{}-{zone}", self.location)
+    }
+
     /// ID of something in the group.
     #[must_use]
     pub fn id_of(&self, kind: Kind, name: &str) -> String {

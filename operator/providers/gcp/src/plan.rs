@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use providers::absence::SETTLE;
-use providers::identity::{Owner, ours};
+use providers::identity::{Owner, is_uuid, ours};
 use ring::digest::{SHA256, digest};
 
 use crate::labels;
@@ -133,11 +133,6 @@ pub fn request(uid: &str, after: Option<&str>) -> String {
         &hex[17..20],
         &hex[20..]
     )
-}
-
-fn is_uuid(text: &str) -> bool {
-    let parts: Vec<_> = text.split('-').map(str::len).collect();
-    parts == [8, 4, 4, 4, 12] && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
 }
 
 /// Why it cannot be made, which would only be found out by asking; none where it can.

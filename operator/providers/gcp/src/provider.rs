@@ -72,7 +72,12 @@ impl Contract for Cloud {
         &self.project.zone
     }
 
-    async fn check(&self, types: &[String], images: &[String]) -> Result<Checked, Refused> {
+    async fn check(
+        &self,
+        types: &[String],
+        images: &[String],
+        _market: Market,
+    ) -> Result<Checked, Refused> {
         Self::check(self, types, images).await
     }
 

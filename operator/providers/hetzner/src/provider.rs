@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::node_pool::ProviderKind;
+use api::node_pool::{Market, ProviderKind};
 use api::{Machine, ProviderConfigSpec};
 use providers::clock::Clock;
 use providers::cloud::{Cloud as Contract, NoClient, Order};
@@ -79,7 +79,12 @@ impl Contract for Cloud {
         &self.project.location
     }
 
-    async fn check(&self, types: &[String], images: &[String]) -> Result<Checked, Refused> {
+    async fn check(
+        &self,
+        types: &[String],
+        images: &[String],
+        _market: Market,
+    ) -> Result<Checked, Refused> {
         Self::check(self, types, images).await
     }
 

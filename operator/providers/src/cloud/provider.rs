@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use api::machine::MachineRequest;
 use api::machine_addresses::PublishedAddresses;
-use api::node_pool::{CloudMachines, NodeTemplate, Provider as Wanted};
+use api::node_pool::{CloudMachines, Market, NodeTemplate, Provider as Wanted};
 use api::{Machine, NodePoolSpec, ProviderConfig, names};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
@@ -189,8 +189,8 @@ impl<C: Cloud> AccountProvider for CloudProvider<C> {
             let images = config.spec.cloud();
             let images = images.iter().flat_map(|it| it.images.values());
             let images: Vec<String> = images.cloned().collect();
-            self.clients
-                .heard(&open, open.cloud.check(&[], &images).await)
+            let checked = open.cloud.check(&[], &images, Market::default()).await;
+            self.clients.heard(&open, checked)
         })
     }
 
@@ -247,7 +247,8 @@ impl<C: Cloud> Provider for CloudProvider<C> {
             let config = self.clients.config(namespace, wanted.config_name)?;
             let open = self.clients.open(&config, true).await?;
             let images: Vec<_> = wanted.image.into_iter().cloned().collect();
-            let checked = open.cloud.check(wanted.types, &images).await;
+            let cloud = &open.cloud;
+            let checked = cloud.check(wanted.types, &images, wanted.market).await;
             self.clients.heard(&open, checked)
         })
     }

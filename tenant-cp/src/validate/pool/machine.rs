@@ -44,6 +44,7 @@ pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: 
     if let Some(cloud) = provider.cloud() {
         let (words, is_enabled) = match cloud.kind {
             ProviderKind::Gcp => (GCP, settings.gcp.enabled),
+            ProviderKind::Azure => (AZURE, settings.azure.enabled),
             _ => (HETZNER, settings.hetzner.enabled),
         };
         of_cloud(&cloud, &words, is_enabled, problems);
@@ -104,8 +105,12 @@ struct Words {
     config: &'static str,
     /// A size.
     size: &'static str,
+    /// What its name may have besides letters and digits.
+    of_size: &'static str,
     /// An image.
     image: &'static str,
+    /// What its name begins with.
+    root: &'static str,
     /// What its name may have besides letters and digits.
     of_image: &'static str,
     /// Most characters of it.
@@ -116,7 +121,9 @@ const HETZNER: Words = Words {
     cloud: "Hetzner",
     config: "hetzner",
     size: "cx32",
+    of_size: "-",
     image: "98765432",
+    root: "",
     of_image: "-._",
     longest_image: 63,
 };
@@ -124,9 +131,21 @@ const GCP: Words = Words {
     cloud: "Google",
     config: "google",
     size: "e2-standard-4",
+    of_size: "-",
     image: "projects/PROJECT/global/images/NAME",
+    root: "",
     of_image: "-.:/",
     longest_image: 255,
+};
+const AZURE: Words = Words {
+    cloud: "Azure",
+    config: "azure",
+    size: "Standard_D4s_v5",
+    of_size: "-_",
+    image: "/subscriptions/ID/resourceGroups/GROUP/providers/Microsoft.Compute/images/NAME",
+    root: "/subscriptions/",
+    of_image: "-._()/",
+    longest_image: 512,
 };
 
 /// Machines of a cloud. What there is of sizes and images only the cloud knows.
@@ -162,11 +181,14 @@ fn of_cloud(
     };
     check("configName", wanted.config_name, "-.", 253, words.config);
     for (number, name) in wanted.types.iter().enumerate() {
-        check(&format!("types[{number}]"), name, "-", 63, words.size);
+        let field = format!("types[{number}]");
+        check(&field, name, words.of_size, 63, words.size);
     }
     if let Some(image) = wanted.image {
         let (also, most) = (words.of_image, words.longest_image);
-        check("image", image, also, most, words.image);
+        // Without what it has to begin with nothing is left that could be a name.
+        let rest = image.strip_prefix(words.root).unwrap_or_default();
+        check("image", rest, also, most, words.image);
     }
     if wanted.types.is_empty() {
         let message = format!("no size is named: name one, such as {}", words.size);

@@ -422,6 +422,7 @@ fn a_cloud_that_is_switched_off_and_names_that_are_none_there_are_refused() {
         let mut settings = Settings::default();
         settings.providers.hetzner.enabled = enabled;
         settings.providers.gcp.enabled = enabled;
+        settings.providers.azure.enabled = enabled;
         let problems = check_pool(&pool, &settings);
         problems
             .iter()
@@ -431,6 +432,11 @@ fn a_cloud_that_is_switched_off_and_names_that_are_none_there_are_refused() {
     let images = [
         ("hetzner", "98765432", "projects/p/global/images/i"),
         ("gcp", "projects/p/global/images/i", "../i"),
+        (
+            "azure",
+            "/subscriptions/s/resourceGroups/g_(1)/providers/Microsoft.Compute/images/i",
+            "subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/images/i",
+        ),
     ];
     for (cloud, image, none) in images {
         let of = |image: &str| json!({"configName": "c", "types": ["a-1"], "image": image});

@@ -315,9 +315,9 @@ async fn what_is_wrong_with_the_settings_is_told_with_what_to_change() {
     let said = told(|_, m| m.wanted.image = "debian".to_owned()).await;
     assert!(said.contains("versions/VERSION"), "{said}");
     let said = told(|s, _| s.place.subnet = "gone".to_owned()).await;
-    assert!(said.contains("change the subnet"), "{said}");
+    assert!(said.contains("change spec.azure.subnetID"), "{said}");
     let said = told(|s, _| s.place.security_group = Some("gone".to_owned())).await;
-    assert!(said.contains("network security group"), "{said}");
+    assert!(said.contains("spec.azure.securityGroupID"), "{said}");
     let said = told(|s, _| s.place.location = "moon".to_owned()).await;
     assert!(said.contains("change the location"), "{said}");
     let said = told(|s, _| s.place.ssh_key.clear()).await;
@@ -353,7 +353,7 @@ async fn check_tells_what_is_not_there_and_whose_the_group_is() {
     let types = ["Standard_D2ps_v5".to_owned()];
     assert_eq!(cloud.known_sizes(&types).unwrap(), None);
     let sizes = cloud.sizes(&types).await.unwrap();
-    assert_eq!(sizes[0].architecture, "arm64");
+    assert_eq!(sizes[0].size.architecture, "arm64");
     assert_eq!(cloud.known_sizes(&types).unwrap(), Some(sizes));
 }
 

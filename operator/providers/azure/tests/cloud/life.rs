@@ -109,7 +109,7 @@ pub(crate) fn key() -> (String, String) {
 pub(crate) fn credentials(subscription: &str, tenant: &str) -> Credentials {
     Credentials {
         tenant: tenant.to_owned(),
-        client: format!("covey@{subscription}"),
+        client: subscription.to_owned(),
         by: By::Secret(SECRET.to_owned()),
     }
 }

@@ -80,6 +80,8 @@ fn same_spec_ends_in_the_same_machines_whatever_was_before() {
     cloud["provider"] = json!({ "hetzner": { "configName": "h", "types": ["cx22"] } });
     let mut google = base.clone();
     google["provider"] = json!({ "gcp": { "configName": "g", "types": ["e2-medium"] } });
+    let mut azure = base.clone();
+    azure["provider"] = json!({ "azure": { "configName": "a", "types": ["Standard_D2s_v5"] } });
     let spread = |of: &Value| {
         let mut spec = of.clone();
         let provider = spec["provider"].take();
@@ -87,13 +89,14 @@ fn same_spec_ends_in_the_same_machines_whatever_was_before() {
         spec["locations"] = json!([{ "name": "north", "weight": 1, "provider": provider }]);
         json!(with_spec(&World::new(1, &json!({})), &spec).unwrap().spec)
     };
-    let spreads = [&base, &hosts, &cloud, &google].map(spread);
-    let plain = [base, hosts, cloud, google];
+    let spreads = [&base, &hosts, &cloud, &google, &azure].map(spread);
+    let plain = [base, hosts, cloud, google, azure];
     each(&schema, |path| {
         let of = match path {
             path if path.contains("provider.static") => 1,
             path if path.contains("provider.hetzner") => 2,
             path if path.contains("provider.gcp") => 3,
+            path if path.contains("provider.azure") => 4,
             _ => 0,
         };
         let base = match path.starts_with("locations") {
