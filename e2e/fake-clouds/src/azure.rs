@@ -6,8 +6,9 @@
 //! resources", the OAuth 2.0 client credentials flow, as of 2026): what is there is put by name, and once only with
 //! `If-None-Match: *`; what takes a while is told at an address (`Azure-AsyncOperation`) and by `provisioningState`; that
 //! nothing of a size is left may be said by the operation, and leaves a machine that failed; an interface of a machine
-//! that went is reserved for three minutes; what is not there is deleted with 204; lists have a `nextLink`; names of tags
-//! have no slash; buckets of requests are told in headers; each call needs its action.
+//! that went is reserved for three minutes; a disk that is there is made no second time under its name; what is not
+//! there is deleted with 204; lists have a `nextLink`; names of tags have no slash; buckets of requests are told in
+//! headers; each call needs its action.
 //!
 //! Not proven by it, and so as it is harder: something is not found for a while after it was put
 //! ([`behaviour::Behaviour::found_after`]), and not listed for longer; what is being made is not deleted.

@@ -5,8 +5,8 @@
 //! beside it ("Track asynchronous Azure operations", "Use tags", "Understand how Azure Resource Manager throttles requests",
 //! "Resolve errors for SKU not available", "Troubleshoot allocation failures", "Delete a VM and attached resources", "OAuth
 //! 2.0 client credentials flow", "Microsoft Entra authentication and authorization error codes"), I = issues of projects
-//! that use it and show its answers (`NicReservedForAnotherVm`). What is marked `Unproven` is what none of them says: there
-//! the fake does what is harder for whoever asks it, and the real API may differ.
+//! that use it and show its answers (`NicReservedForAnotherVm`, `ConflictingUserInput`). What is marked `Unproven` is what
+//! none of them says: there the fake does what is harder for whoever asks it, and the real API may differ.
 //! Long because each line of the documentation that matters is a line here.
 //!
 //! Invariant: every line is asked over HTTP, and nothing is read from within.
@@ -523,6 +523,9 @@ async fn deletion_takes_along_what_is_to_go_and_reserves_what_stays() {
     let said = azure.delete(&format!("{NICS}/b")).await;
     let is = said.is(400, "NicReservedForAnotherVm");
     azure.holds(I, "what stays is reserved", is);
+    let said = azure.ask("PUT", &format!("{VMS}/b"), vm("b")).await;
+    let is = said.is(409, "ConflictingUserInput");
+    azure.holds(I, "a disk that stays is made no second time", is);
     azure.pass(180);
     let said = azure.delete(&format!("{NICS}/b")).await;
     azure.holds(I, "for three minutes", said.status == 202);

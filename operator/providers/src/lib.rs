@@ -21,6 +21,7 @@
 //! | [`token`] | what lets a client in |
 //! | [`tokens`] | one that is kept for as long as it lives, and the cloud's clock |
 //! | [`budget`] | how often an API may be asked; pure |
+//! | [`by_uid`] | what is remembered of each Machine; pure |
 //! | [`http_client`] | one request and its answer |
 //! | [`identity`] | names and labels of what is made; pure |
 //! | [`subject`] | one Machine to be looked at |
@@ -45,6 +46,7 @@ use api::{Machine, NodePoolSpec};
 
 pub mod absence;
 pub mod budget;
+pub mod by_uid;
 pub mod capabilities;
 pub mod checked;
 pub mod clock;

@@ -3,22 +3,19 @@
 //! Invariant: this is only remembered so that an absence is proven sooner. Without it, after a crash, a machine that
 //! is there is seen again, and one that is not is looked for twice more.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 
 use crate::absence::{Evidence, Miss, Proof, SETTLE, prove};
+use crate::by_uid::ByUid;
 use crate::subject::{Asked, Subject};
 
 /// Misses of one machine: the first, which is the oldest that counts, and the last ones.
 const MOST_MISSES: usize = 4;
-/// Machines that are remembered.
-const MOST: usize = 10_000;
 
 /// What is remembered.
 #[derive(Clone, Debug, Default)]
 pub struct Looks {
-    by_uid: BTreeMap<String, Known>,
+    by_uid: ByUid<Known>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -30,14 +27,14 @@ struct Known {
 impl Looks {
     /// It was seen.
     pub fn sees(&mut self, uid: &str, now: Timestamp) {
-        let known = self.known(uid);
+        let known = self.by_uid.known(uid);
         known.seen = Some(now);
         known.misses.clear();
     }
 
     /// It was looked for, everywhere, and not found. Gives a proof that it is gone, if that is one.
     pub fn misses(&mut self, subject: &Subject, now: Timestamp) -> Option<Proof> {
-        let known = self.known(&subject.owner.uid);
+        let known = self.by_uid.known(&subject.owner.uid);
         let miss = Miss {
             at: now,
             complete: true,
@@ -74,15 +71,7 @@ impl Looks {
 
     /// Nobody asks for it any more.
     pub fn forgets(&mut self, uid: &str) {
-        self.by_uid.remove(uid);
-    }
-
-    fn known(&mut self, uid: &str) -> &mut Known {
-        if self.by_uid.len() >= MOST && !self.by_uid.contains_key(uid) {
-            // Whoever is forgotten is looked for twice more.
-            self.by_uid.pop_first();
-        }
-        self.by_uid.entry(uid.to_owned()).or_default()
+        self.by_uid.forgets(uid);
     }
 }
 

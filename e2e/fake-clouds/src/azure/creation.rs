@@ -237,6 +237,15 @@ impl Contents {
             let parameter = "linuxConfiguration.ssh.publicKeys";
             return Err(invalid(parameter, "a key or a password is required"));
         }
+        let disk = text(&properties["storageProfile"]["osDisk"]["name"]);
+        let is_there = group.things.contains_key(&(Kind::Vm, name.to_owned()));
+        if !is_there && group.things.contains_key(&(Kind::Disk, disk.clone())) {
+            let why = format!(
+                "Disk {disk} already exists in resource group {}. Only CreateOption.Attach is supported.",
+                group.name.to_uppercase()
+            );
+            return Err(refused(409, "ConflictingUserInput", &why));
+        }
         let nic = text(&properties["networkProfile"]["networkInterfaces"][0]["id"]);
         let nic = nic.rsplit('/').next().unwrap_or_default().to_owned();
         let Some(nic) = group.things.get(&(Kind::Nic, nic)) else {

@@ -1,12 +1,11 @@
 //! Carries out what the plans say, in one resource group.
 //!
 //! Invariant: before anything is decided on what was not found, the resource group is proven to be the one that machines
-//! were made in, and what is not found by name is looked for in the list too; what is remembered here (looks, addresses,
-//! operations) only saves requests or tells more, and whoever begins anew comes to the same end. No call waits for an
-//! operation: the next look sees what became of it.
+//! were made in, and what is not found by name is looked for in the list too, unless it is only waited for; what is
+//! remembered here (looks, addresses, operations) only saves requests or tells more, and whoever begins anew comes to the
+//! same end. No call waits for an operation: the next look sees what became of it.
 //! Long because all that is asked of a resource group goes by what is remembered of it.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::machine::MachineAddress;
@@ -24,8 +23,9 @@ use crate::body::body;
 use crate::calls::{Calls, Endpoints};
 use crate::credentials::Credentials;
 use crate::describe;
+use crate::memory::{Begun, Memory};
 use crate::offerings::{self, Size};
-use crate::plan::{self, Creation, Seen, failure, is_its, is_tagged, is_under_way};
+use crate::plan::{self, Creation, Leftover, Seen, failure, is_its, is_tagged, is_under_way};
 use crate::refusal::{ENDED, NO_SUCH, OTHER_PLACE, answered, asked};
 use crate::schema::{Sku, Vm};
 use crate::settings::{Kind, Place, Wanted};
@@ -46,10 +46,7 @@ pub struct Cloud {
     looks: Mutex<Looks>,
     pub(crate) suspects: Mutex<Suspects>,
     account: Mutex<Option<String>>,
-    /// Addresses of machines, by what Azure calls these: they have them for as long as they are there.
-    addresses: Mutex<BTreeMap<String, Vec<MachineAddress>>>,
-    /// Where it is told what becomes of a Machine's virtual machine, and when that was asked for.
-    begun: Mutex<BTreeMap<String, (String, Timestamp)>>,
+    memory: Mutex<Memory>,
     skus: tokio::sync::Mutex<Option<(Timestamp, Vec<Sku>)>>,
 }
 
@@ -84,8 +81,7 @@ impl Cloud {
             looks: Mutex::default(),
             suspects: Mutex::default(),
             account: Mutex::default(),
-            addresses: Mutex::default(),
-            begun: Mutex::default(),
+            memory: Mutex::default(),
             skus: tokio::sync::Mutex::default(),
         })
     }
@@ -236,20 +232,9 @@ impl Cloud {
                     if let Some(vm) = &seen.vm {
                         self.delete_vm(owner, vm).await?;
                     }
-                    held(&self.begun).remove(&owner.uid);
                     return Err(answered(&asked, 500, &fault, None));
                 }
-                Creation::Taken(kind) => {
-                    let name = kind.name(owner);
-                    let asked = asked("create", format!("{} {name}", kind.word()));
-                    let why = format!("there is another {} of its name", kind.word());
-                    let refused = asked.refused(FaultKind::Taken, "name_taken", why);
-                    let mend = "delete it, or delete the Machine to have it replaced".to_owned();
-                    return Err(Refused {
-                        mend: Some(mend),
-                        ..refused
-                    });
-                }
+                Creation::Taken(kind) => return Err(taken(kind, owner)),
                 Creation::Impossible(why) => {
                     let asked = asked("create", format!("virtual machine {}", owner.name()));
                     let refused = asked.refused(FaultKind::Terminal, "impossible", "");
@@ -287,13 +272,18 @@ impl Cloud {
         if let Some(told) = self.became(owner).await? {
             return Ok(told);
         }
+        if self.is_in_the_way(owner).await? {
+            return Ok(Presence::Unknown {
+                why: "a disk that is left of it goes first, and it is asked for after that",
+            });
+        }
         let name = Kind::Vm.name(owner);
         let body = body(Kind::Vm, wanted, &self.place, self.calls.now());
         match self.calls.put(Kind::Vm, &name, body, true).await {
             Ok(operation) => {
                 if let Some(operation) = operation {
-                    let now = self.calls.now();
-                    held(&self.begun).insert(owner.uid.clone(), (operation, now));
+                    let at = self.calls.now();
+                    held(&self.memory).begins(&owner.uid, Begun { operation, at });
                 }
                 Ok(begun())
             }
@@ -311,24 +301,42 @@ impl Cloud {
         }
     }
 
+    /// Whether a disk that an earlier virtual machine of its left bears the name of the one that would be made: Azure makes
+    /// none then. It is asked to go.
+    async fn is_in_the_way(&self, owner: &Owner) -> Result<bool, Refused> {
+        let name = Kind::Disk.name(owner);
+        let disk = self.calls.disk(&name).await?;
+        match plan::leftover(owner, disk.as_ref(), self.calls.now()) {
+            Leftover::Nothing => return Ok(false),
+            Leftover::Wait => {}
+            Leftover::Taken => return Err(taken(Kind::Disk, owner)),
+            Leftover::Delete => match self.calls.delete(Kind::Disk, &name).await {
+                // Something is done to it already.
+                Err(refused) if refused.kind == FaultKind::Conflict => {}
+                asked => asked?,
+            },
+        }
+        Ok(true)
+    }
+
     /// What became of the call that was to make a virtual machine, which is not found; none where that is not known.
     async fn became(&self, owner: &Owner) -> Result<Option<Presence>, Refused> {
-        let known = held(&self.begun).get(&owner.uid).cloned();
-        let Some((path, at)) = known else {
+        let known = held(&self.memory).begun(&owner.uid);
+        let Some(Begun { operation, at }) = known else {
             return Ok(None);
         };
         let asked = asked("create", format!("virtual machine {}", owner.name()));
-        let operation = match self.calls.operation(&path, &asked).await {
+        let operation = match self.calls.operation(&operation, &asked).await {
             // It is known no more, or not to us: what is there says it too.
             Err(refused) if matches!(refused.kind, FaultKind::NotFound | FaultKind::Auth) => {
-                held(&self.begun).remove(&owner.uid);
+                held(&self.memory).ends(&owner.uid);
                 return Ok(None);
             }
             told => told?,
         };
         match operation.status.as_str() {
             "Failed" | "Canceled" => {
-                held(&self.begun).remove(&owner.uid);
+                held(&self.memory).ends(&owner.uid);
                 Err(answered(&asked, 500, &operation.error, None))
             }
             "Succeeded" if self.calls.now().duration_since(at) >= SETTLE => {
@@ -352,7 +360,11 @@ impl Cloud {
         }
         self.account().await?;
         let is_wanted = matches!(subject.asked, Asked::Pending { .. }) && !subject.is_going;
-        let found = self.found_vm(owner).await?;
+        let found = match is_wanted {
+            // That it is not there proves nothing, and whoever asks for it is refused where it is: no list is worth that.
+            true => self.calls.vm(&Kind::Vm.name(owner)).await?,
+            false => self.found_vm(owner).await?,
+        };
         if let Some(vm) = found.filter(|vm| is_its(owner, subject.instance, vm)) {
             if is_wanted && failure(&vm).is_some() {
                 // Nothing was made. Whoever asks for it is told why, and has what is left deleted.
@@ -375,7 +387,7 @@ impl Cloud {
 
     fn sees(&self, owner: &Owner) {
         held(&self.looks).sees(&owner.uid, self.clock.now());
-        held(&self.begun).remove(&owner.uid);
+        held(&self.memory).ends(&owner.uid);
     }
 
     async fn present(&self, vm: &Vm, owner: &Owner) -> Result<Presence, Refused> {
@@ -387,8 +399,8 @@ impl Cloud {
     /// Its addresses, which are asked for until all are known.
     async fn addresses_of(&self, vm: &Vm, owner: &Owner) -> Result<Vec<MachineAddress>, Refused> {
         let id = &vm.properties.vm_id;
-        if let Some(known) = held(&self.addresses).get(id) {
-            return Ok(known.clone());
+        if let Some(known) = held(&self.memory).addresses(&owner.uid, id) {
+            return Ok(known);
         }
         let nic = self.calls.nic(&Kind::Nic.name(owner)).await?;
         let public = match self.place.public_ipv4 {
@@ -397,7 +409,7 @@ impl Cloud {
         };
         let addresses = describe::addresses(nic.as_ref(), public.as_ref());
         if addresses.len() > usize::from(self.place.public_ipv4) {
-            held(&self.addresses).insert(id.clone(), addresses.clone());
+            held(&self.memory).has(&owner.uid, id, addresses.clone());
         }
         Ok(addresses)
     }
@@ -411,6 +423,7 @@ impl Cloud {
         match looks.misses(subject, self.clock.now()) {
             Some(proof) => {
                 looks.forgets(&subject.owner.uid);
+                held(&self.memory).forgets(&subject.owner.uid);
                 Presence::Absent(proof)
             }
             None => Presence::Unknown {
@@ -468,7 +481,7 @@ impl Cloud {
         if vm.properties.provisioning_state == "Deleting" {
             return Ok(());
         }
-        held(&self.addresses).remove(&vm.properties.vm_id);
+        held(&self.memory).forgets(&owner.uid);
         if let Some(name) = &vm.properties.storage_profile.os_disk.name
             && let Some(disk) = self.calls.disk(name).await?
             && !is_tagged(owner, &disk.tags)
@@ -546,6 +559,16 @@ impl Cloud {
             machines,
             complete: true,
         })
+    }
+}
+
+/// That a name is somebody else's.
+fn taken(kind: Kind, owner: &Owner) -> Refused {
+    let asked = asked("create", format!("{} {}", kind.word(), kind.name(owner)));
+    let why = format!("there is another {} of its name", kind.word());
+    Refused {
+        mend: Some("delete it, or delete the Machine to have it replaced".to_owned()),
+        ..asked.refused(FaultKind::Taken, "name_taken", why)
     }
 }
 

@@ -12,6 +12,7 @@
 //! | [`leaks`] | what nobody has any more; pure |
 //! | [`refusal`] | what the API says when it does not do something; pure |
 //! | [`credentials`] | the secret of a principal, or where another's token is |
+//! | [`memory`] | what is remembered of Machines; pure |
 //! | [`access`] | tokens, which are had for that |
 //! | [`calls`] | the calls, and their pages |
 //! | [`capabilities`] | what Azure can do |
@@ -36,6 +37,7 @@ pub mod cloud;
 pub mod credentials;
 pub mod describe;
 pub mod leaks;
+pub mod memory;
 pub mod offerings;
 pub mod plan;
 pub mod provider;

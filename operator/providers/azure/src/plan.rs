@@ -2,15 +2,18 @@
 //!
 //! A public address, an interface and a virtual machine are put one after the other, each under the Machine's own name and
 //! read back before the next. The machine is put with `If-None-Match: *`, so that of two who ask at once one is refused.
-//! One that failed stays there as a thing: it is deleted, and why it failed is told.
+//! One that failed stays there as a thing: it is deleted, and why it failed is told. What it leaves of its disk goes before
+//! the next one is put.
 //!
 //! Invariant: nothing is put where something of somebody else's bears the name, or while what is there is worked on;
 //! planning again after a call gives the next one, or none, and never another machine beside one that is there.
 
+use jiff::Timestamp;
+use providers::absence::SETTLE;
 use providers::identity::{Labels, Owner};
 
 use crate::refusal::FAILED;
-use crate::schema::{Address, Fault, Nic, Vm, number};
+use crate::schema::{Address, Disk, Fault, Nic, Vm, number};
 use crate::settings::{Kind, Place, USER_DATA_LIMIT, Wanted};
 use crate::tags;
 
@@ -130,6 +133,45 @@ fn part(owner: &Owner, kind: Kind, there: Option<(&Labels, &str)>) -> Option<Cre
         // The same put again mends it.
         Some((_, "Failed")) => Some(Creation::Put(kind)),
         Some(_) => Some(Creation::Wait),
+    }
+}
+
+/// What a disk is that bears the name of the one which is made with a virtual machine.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Leftover {
+    /// There is none, or it has its machine.
+    Nothing,
+    /// One was left, and is to be deleted: Azure makes no other under its name.
+    Delete,
+    /// It goes, or it may be of a machine that is being made.
+    Wait,
+    /// It is somebody else's.
+    Taken,
+}
+
+/// What is left under the name of a Machine's disk, where no virtual machine of its is found. `now`: by Azure's clock.
+#[must_use]
+pub fn leftover(owner: &Owner, disk: Option<&Disk>, now: Timestamp) -> Leftover {
+    let Some(disk) = disk else {
+        return Leftover::Nothing;
+    };
+    let user = disk.managed_by.as_deref().unwrap_or_default();
+    if let Some(user) = user.rsplit('/').next().filter(|user| !user.is_empty()) {
+        return match user.eq_ignore_ascii_case(&Kind::Vm.name(owner)) {
+            true => Leftover::Nothing,
+            false => Leftover::Taken,
+        };
+    }
+    if !is_tagged(owner, &disk.tags) {
+        return Leftover::Taken;
+    }
+    let created = disk.properties.time_created.as_deref();
+    let created = created.and_then(|created| created.parse::<Timestamp>().ok());
+    let is_settled = created.is_some_and(|created| now.duration_since(created) >= SETTLE);
+    match disk.properties.provisioning_state.as_str() {
+        "Deleting" => Leftover::Wait,
+        _ if is_settled => Leftover::Delete,
+        _ => Leftover::Wait,
     }
 }
 

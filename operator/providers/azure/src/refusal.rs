@@ -96,6 +96,7 @@ pub fn kind(status: u16, fault: &Fault, after: Option<Duration>) -> FaultKind {
         "PreconditionFailed" => FaultKind::Taken,
         "AnotherOperationInProgress"
         | "Conflict"
+        | "ConflictingUserInput"
         | "NicInUse"
         | "NicReservedForAnotherVm"
         | "OperationNotAllowed"

@@ -167,6 +167,8 @@ pub struct DiskProperties {
     pub unique_id: String,
     /// When it was made, in RFC 3339.
     pub time_created: Option<String>,
+    /// `Succeeded`, `Deleting`.
+    pub provisioning_state: String,
 }
 
 /// Something that is done and takes a while.

@@ -2,8 +2,6 @@
 //!
 //! Invariant: what may be made is asked for once.
 
-use jiff::Timestamp;
-
 use super::*;
 use crate::body::body;
 use crate::schema::{InstanceView, Status, VmProperties};
@@ -205,4 +203,33 @@ fn what_can_only_fail_is_not_asked_for() {
     assert!(is_image(
         "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/images/w"
     ));
+}
+
+#[test]
+fn disk_that_is_left_goes_once_it_can_be_of_no_machine_that_is_being_made() {
+    let owner = wanted().owner;
+    let disk = |tags: &Labels, user: Option<&str>, age: i64, state: &str| {
+        let created = at() - jiff::SignedDuration::from_secs(age);
+        let mut disk = Disk {
+            tags: tags.clone(),
+            managed_by: user.map(|user| format!("/subscriptions/s/virtualMachines/{user}")),
+            ..Disk::default()
+        };
+        disk.properties.time_created = Some(created.to_string());
+        state.clone_into(&mut disk.properties.provisioning_state);
+        leftover(&owner, Some(&disk), at())
+    };
+    let ours = spelled(&owner, at());
+    assert_eq!(leftover(&owner, None, at()), Leftover::Nothing);
+    assert_eq!(disk(&ours, None, 400, "Succeeded"), Leftover::Delete);
+    assert_eq!(disk(&ours, None, 200, "Succeeded"), Leftover::Wait);
+    assert_eq!(disk(&ours, None, 400, "Deleting"), Leftover::Wait);
+    let name = owner.name().to_uppercase();
+    for tags in [&ours, &Labels::new()] {
+        let its = disk(tags, Some(&name), 400, "Succeeded");
+        assert_eq!(its, Leftover::Nothing);
+    }
+    for (tags, user) in [(&ours, Some("other")), (&Labels::new(), None)] {
+        assert_eq!(disk(tags, user, 400, "Succeeded"), Leftover::Taken);
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fake_clouds::azure::behaviour::Behaviour;
 use fake_clouds::azure::thing::Kind;
+use fake_clouds::journal::Journal;
 use providers::subject::Asked;
 use providers::{FaultKind, Presence, Proof, Refused, State};
 
@@ -124,23 +125,87 @@ async fn what_there_is_none_of_is_told_by_kind_and_leaves_nothing() {
     assert!(matches!(refused.kind, FaultKind::Capacity { .. }));
 }
 
+/// It is asked for in vain for a while, and then there are some of its size again.
+async fn waits_for_its_size(stage: &Stage, machine: &mut Machine) {
+    let cloud = stage.cloud();
+    for _ in 0..15 {
+        let runs = machine.want(&cloud, stage.clock.now()).await.unwrap();
+        assert!(!runs);
+        stage.clock.advance(ROUND);
+    }
+    stage.fake.contents().behaviour.exhausted.clear();
+}
+
 #[tokio::test]
 async fn machine_that_waits_for_its_size_is_asked_for_again_after_what_failed_went() {
     for anew in [false, true] {
         let stage = Stage::new().await;
         stage.fake.contents().behaviour.exhausted = vec!["Standard_D2s_v5".to_owned()];
         let mut machine = Machine::new("u1");
-        let cloud = stage.cloud();
-        for _ in 0..15 {
-            let runs = machine.want(&cloud, stage.clock.now()).await.unwrap();
-            assert!(!runs);
-            stage.clock.advance(ROUND);
-        }
-        stage.fake.contents().behaviour.exhausted.clear();
+        waits_for_its_size(&stage, &mut machine).await;
         until_running(&stage, &mut machine, anew).await.unwrap();
         until_gone(&stage, &mut machine, anew).await.unwrap();
         check(&stage.fake.journal(), "a size that was exhausted");
     }
+}
+
+#[tokio::test]
+async fn disk_that_a_failed_machine_left_goes_before_the_next_one_is_made() {
+    for disks_have_no_tags in [false, true] {
+        let stage = Stage::new().await;
+        {
+            let behaviour = &mut stage.fake.contents().behaviour;
+            behaviour.exhausted = vec!["Standard_D2s_v5".to_owned()];
+            behaviour.keeps_parts = true;
+            behaviour.disks_have_no_tags = disks_have_no_tags;
+        }
+        let mut machine = Machine::new("u1");
+        waits_for_its_size(&stage, &mut machine).await;
+        until_running(&stage, &mut machine, true).await.unwrap();
+        let journal = stage.fake.journal();
+        assert!(journal.made("disk") > 1, "none was left");
+        until_gone(&stage, &mut machine, false).await.unwrap();
+        let left = stage.fake.journal().left();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[tokio::test]
+async fn disk_of_its_name_that_is_nobodys_is_told_and_stays() {
+    let stage = Stage::new().await;
+    let mut machine = Machine::new("u1");
+    until_running(&stage, &mut machine, false).await.unwrap();
+    stage.with(Kind::Disk, &machine, |disk| {
+        disk.tags.clear();
+        disk.user = None;
+    });
+    {
+        let mut contents = stage.fake.contents();
+        let group = contents.groups.get_mut(&key()).unwrap();
+        group.things.retain(|(kind, _), _| *kind != Kind::Vm);
+    }
+    stage.clock.advance(Duration::from_secs(600));
+    let refused = stage.cloud().create(&machine.wanted).await.unwrap_err();
+    assert_eq!(refused.kind, FaultKind::Taken);
+    assert!(refused.to_string().contains("another disk"), "{refused}");
+    let left = stage.fake.journal().left();
+    assert_eq!(left.len(), 4, "nothing went: {left:?}");
+}
+
+#[tokio::test]
+async fn machine_that_is_waited_for_is_asked_for_by_its_name_alone() {
+    let stage = Stage::new().await;
+    stage.fake.contents().behaviour.found_after = Duration::from_secs(60);
+    let mut machine = Machine::new("u1");
+    until_running(&stage, &mut machine, false).await.unwrap();
+    let lists = |journal: &Journal| {
+        let is_list = |path: &str| path.ends_with("/virtualMachines");
+        journal.entries.iter().filter(|e| is_list(&e.path)).count()
+    };
+    assert_eq!(lists(&stage.fake.journal()), 0);
+    // That it is gone the list has to say, too.
+    until_gone(&stage, &mut machine, false).await.unwrap();
+    assert!(lists(&stage.fake.journal()) >= 2);
 }
 
 #[tokio::test]
