@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`provider`] | the contract over all accounts of a cloud |
 //! | [`clients`] | the clients, one for each ProviderConfig |
+//! | `exhausted` | of which sizes nothing was left lately; pure |
 //! | [`requests`] | from Machines and ProviderConfigs to what is asked for; pure |
 //!
 //! Invariant: what is in here is the same for every cloud; what only one of them knows is in its own crate.
@@ -34,6 +35,7 @@ use crate::refused::Refused;
 use crate::subject::Subject;
 
 pub mod clients;
+mod exhausted;
 pub mod provider;
 pub mod requests;
 

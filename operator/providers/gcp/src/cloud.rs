@@ -1,6 +1,6 @@
 //! Carries out what the plans say, in one project and zone.
 //!
-//! Invariant: before anything is decided on what was not found, the project is proven to be the one that machines were
+//! Invariant: before anything is decided on what was not found, project and zone are proven to be those that machines were
 //! made in, and what is not found by name is looked for by its labels too; what is remembered here (looks, lists) only
 //! saves requests, and whoever begins anew comes to the same end. No call waits for an operation: the next look sees what
 //! became of it.
@@ -79,10 +79,11 @@ impl Cloud {
         })
     }
 
-    /// Which project it is, by its number, which no other project ever has.
+    /// Which project it is, by its number, which no other project ever has, and in which zone machines are looked for: what
+    /// one zone has not got says nothing of another one.
     ///
     /// # Errors
-    /// Where nobody knows, or it is another project than machines were made in before.
+    /// Where nobody knows, or it is another project or zone than machines were made in before.
     pub async fn account(&self) -> Result<String, Refused> {
         if let Some(known) = held(&self.account).clone() {
             return Ok(known);
@@ -99,12 +100,12 @@ impl Cloud {
             }),
             found => found,
         };
-        let account = found?.id;
+        let account = format!("{}/{}", found?.id, self.project.zone);
         match &self.project.account {
             Some(expected) if *expected != account => Err(Refused {
                 mend: Some(format!(
-                    "machines were made where it is {expected}: name that project in another ProviderConfig; nothing is deleted \
-                     meanwhile"
+                    "machines were made where it is {expected}: name that project and zone in another ProviderConfig; nothing \
+                     is deleted meanwhile"
                 )),
                 ..asked.refused(FaultKind::Auth, OTHER_PROJECT, format!("it is {account}"))
             }),

@@ -17,7 +17,7 @@ pub const PROVIDER: &str = "gcp";
 pub const PAGES: &str = "too_many_pages";
 /// Code of ours: a part of a list could not be asked.
 pub const PARTIAL: &str = "partial_list";
-/// Code of ours: the project is another one than machines were made in.
+/// Code of ours: the project, or its zone, is another one than machines were made in.
 pub const OTHER_PROJECT: &str = "other_project";
 /// Code of ours: what the settings name is not there.
 pub const NO_SUCH: &str = "no_such_name";

@@ -23,7 +23,7 @@ pub struct Project {
     pub tags: Vec<String>,
     /// Instances have a public IPv4 address of their own.
     pub public_ipv4: bool,
-    /// The project's number, as it was when machines were made in it; none: never asked.
+    /// What [`crate::cloud::Cloud::account`] said when machines were made; none: never asked.
     pub account: Option<String>,
 }
 

@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt as _};
 
 use super::clients::{Clients, Find, Open, held, refused};
+use super::exhausted::Exhausted;
 use super::requests::{self, tenant_namespace};
 use super::{Cloud, Order};
 use crate::absence::Proof;
@@ -75,8 +76,7 @@ pub struct CloudProvider<C: Cloud> {
     is_enabled: bool,
     clock: Arc<dyn Clock>,
     clients: Clients<C>,
-    /// Until when sizes are not chosen, by ProviderConfig and name.
-    exhausted: Mutex<BTreeMap<(String, String, String), Timestamp>>,
+    exhausted: Mutex<Exhausted>,
 }
 
 impl<C: Cloud> CloudProvider<C> {
@@ -120,18 +120,14 @@ impl<C: Cloud> CloudProvider<C> {
         self.clients.open(&config, false).await
     }
 
-    fn exhausted(&self, namespace: &str, config: &str) -> BTreeSet<String> {
-        let now = self.clock.now();
-        let mut all = held(&self.exhausted);
-        all.retain(|_, until| *until > now);
-        let of_it = all
-            .keys()
-            .filter(|key| key.0 == namespace && key.1 == config);
-        of_it.map(|key| key.2.clone()).collect()
-    }
-
     /// Takes in that nothing of a size is left.
-    fn hears_of(&self, open: &Open<C>, request: &MachineRequest, refused: &Refused) {
+    fn hears_of(
+        &self,
+        open: &Open<C>,
+        market: Market,
+        request: &MachineRequest,
+        refused: &Refused,
+    ) {
         let FaultKind::Capacity { again } = refused.kind else {
             return;
         };
@@ -142,8 +138,8 @@ impl<C: Cloud> CloudProvider<C> {
             .now()
             .saturating_add(again.unwrap_or(EXHAUSTED).max(EXHAUSTED))
             .unwrap_or(Timestamp::MAX);
-        let (namespace, config) = open.key.clone();
-        held(&self.exhausted).insert((namespace, config, size.clone()), until);
+        let (namespace, config) = &open.key;
+        held(&self.exhausted).hears((namespace, config), market, size, until);
     }
 
     /// What a Machine boots with, as it is stored.
@@ -281,7 +277,8 @@ impl<C: Cloud> Provider for CloudProvider<C> {
         let wanted = self.wanted(&machine.spec.provider)?;
         let namespace = machine.namespace().unwrap_or_default();
         let config = self.clients.config(&namespace, wanted.config_name)?;
-        let exhausted = self.exhausted(&namespace, wanted.config_name);
+        let of = (namespace.as_str(), wanted.config_name);
+        let exhausted = held(&self.exhausted).of(of, wanted.market, self.clock.now());
         Ok(requests::request(machine, &wanted, &config, &exhausted)?)
     }
 
@@ -297,7 +294,8 @@ impl<C: Cloud> Provider for CloudProvider<C> {
             let user_data = self.user_data(machine).await?;
             let made = open.cloud.create(order, user_data).await;
             if let Err(refused) = &made {
-                self.hears_of(&open, request, refused);
+                let market = named::<C>(&machine.spec.provider)?.market;
+                self.hears_of(&open, market, request, refused);
             }
             // Who is let in may still lack a right to what a creation names, which says nothing of all other machines:
             // whether the credentials let in is heard where a machine is looked for.

@@ -264,7 +264,8 @@ async fn check_tells_what_is_not_there_and_whose_the_project_is() {
     };
     let checked = check("e2-medium", "worker-1-36").await.unwrap();
     let number = stage.fake.contents().projects[DEMO].number;
-    assert_eq!(checked.account, Some(number.to_string()));
+    let account = format!("{number}/{}", stage.project.zone);
+    assert_eq!(checked.account, Some(account));
     for (size, image) in [
         ("huge", "worker-1-36"),
         ("f1-micro", "worker-1-36"),

@@ -97,6 +97,13 @@ async fn another_project_proves_no_absence_and_makes_nothing() {
         assert!(wrong.found().await.is_err());
         stage.clock.advance(ROUND);
     }
+    // The same project in another zone, where nothing of the name is.
+    stage.project.project = right.project.clone();
+    stage.project.zone = "europe-west1-c".to_owned();
+    let elsewhere = stage.cloud();
+    let refused = elsewhere.describe(&machine.subject()).await.unwrap_err();
+    assert_eq!(refused.kind, FaultKind::Auth);
+    assert!(refused.to_string().contains("europe-west1-b"), "{refused}");
     // One that there is none of, and one that does not let us in.
     for (project, account) in [("none", "covey@other"), ("demo", "covey@other")] {
         stage.project.project = project.to_owned();
