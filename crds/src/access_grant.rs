@@ -1,7 +1,9 @@
-//! `AccessGrant`: one person's access to a tenant cluster for a while, with a certificate of its own.
+//! `AccessGrant`: one person's access to a tenant cluster for a while, or one program's until it is deleted, with a
+//! certificate of its own.
 //!
-//! Invariant: nothing in it is secret: the key stays with whoever asks, and a certificate without it opens nothing. What was
-//! granted is never another thing later, so a grant is read once and then known.
+//! Invariant: nothing in it is secret: the key stays with whoever asks, or is in the Secret that was asked for, and a
+//! certificate without it opens nothing. What was granted is never another thing later, so a grant is read once and then
+//! known.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
@@ -32,8 +34,15 @@ const GROUPS: &str = "!has(self.spec.groups) || self.spec.groups.all(group, \
     !group.startsWith('system:') && !group.startsWith('covey:') && !group.startsWith('kubeadm:'))";
 const GROUPS_FORM: &str = "groups that begin with system:, covey: or kubeadm: have rights of the cluster itself: name groups \
     of your own, and the rights by `profile`";
+const EITHER: &str = "has(self.spec.request) != has(self.spec.secretName)";
+const EITHER_FORM: &str = "set either `request`, for somebody who keeps a key, or `secretName`, where the operator makes \
+    the key and renews the certificate";
+const OTHER_SECRET: &str =
+    "!has(self.spec.secretName) || self.spec.secretName != self.spec.clusterName + '-kubeconfig'";
+const OTHER_SECRET_FORM: &str = "the Secret `<clusterName>-kubeconfig` is the administrator's: give `secretName` another \
+    name that ends in -kubeconfig";
 
-/// One person's access to a tenant cluster for a while.
+/// One person's or program's access to a tenant cluster.
 #[derive(Clone, CustomResource, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[kube(
     group = "covey.dev",
@@ -45,9 +54,11 @@ const GROUPS_FORM: &str = "groups that begin with system:, covey: or kubeadm: ha
     namespaced,
     status = "AccessGrantStatus",
     derive = "PartialEq",
-    doc = "One person's access to a tenant cluster for a while.",
+    doc = "One person's or program's access to a tenant cluster.",
     validation = Rule::new(FIXED).field_path(".spec").message(FIXED_FORM),
     validation = Rule::new(GROUPS).field_path(".spec").message(GROUPS_FORM),
+    validation = Rule::new(EITHER).field_path(".spec").message(EITHER_FORM),
+    validation = Rule::new(OTHER_SECRET).field_path(".spec").message(OTHER_SECRET_FORM),
     printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.clusterName"),
     printcolumn(name = "User", type_ = "string", json_path = ".spec.user"),
     printcolumn(name = "Profile", type_ = "string", json_path = ".spec.profile"),
@@ -61,6 +72,12 @@ const GROUPS_FORM: &str = "groups that begin with system:, covey: or kubeadm: ha
         name = "Age",
         type_ = "date",
         json_path = ".metadata.creationTimestamp"
+    ),
+    printcolumn(
+        name = "Secret",
+        type_ = "string",
+        json_path = ".spec.secretName",
+        priority = 1
     ),
     printcolumn(
         name = "Reason",
@@ -109,15 +126,27 @@ pub struct AccessGrantSpec {
     pub groups: Vec<String>,
 
     /// How long it lasts from when it was made, in seconds; the platform may allow less (`config.access.mostSeconds`).
-    /// Default: 3600. Example: 3600.
+    /// With `secretName` it is how long each certificate lasts. Default: 3600. Example: 3600.
     #[serde(default = "seconds")]
     #[schemars(range(min = 600, max = 86_400))]
     pub ttl_seconds: u32,
 
     /// A request for a certificate (PKCS #10, PEM), signed with its own key; nothing is taken of it but that key.
-    /// Required, no default. Example: `-----BEGIN CERTIFICATE REQUEST-----…`.
+    /// Required, unless `secretName` is set; no default. Example: `-----BEGIN CERTIFICATE REQUEST-----…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 64, max = 8192))]
-    pub request: String,
+    pub request: Option<String>,
+
+    /// For programs that read a kubeconfig and ask nobody for one: the operator makes the key, writes a kubeconfig to this
+    /// Secret of the same namespace (key `value`), and another one with another key when two thirds of the certificate's
+    /// life are over, until the grant is deleted. A Secret that is not the grant's is left as it is. Who makes the grant has
+    /// to have the right to create Secrets. Default: none. Example: `flux-demo-kubeconfig`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 12, max = 253),
+        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?-kubeconfig$")
+    )]
+    pub secret_name: Option<String>,
 }
 
 const fn seconds() -> u32 {
@@ -156,7 +185,7 @@ pub struct AccessGrantStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority: Option<u32>,
 
-    /// When it ends, RFC 3339, UTC. Example: `2027-01-31T12:00:00Z`.
+    /// When the certificate ends, RFC 3339, UTC. Example: `2027-01-31T12:00:00Z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub not_after: Option<String>,

@@ -196,7 +196,7 @@ pub const FINALIZER_PROVIDER_CONFIG: &str = "covey.dev/provider-config";
 pub const LABEL_NEEDED_BY_MACHINES: &str = "covey.dev/needed-by-machines";
 /// Finalizer on an AccessGrant: removed once it has no rights inside its tenant cluster.
 pub const FINALIZER_ACCESS_GRANT: &str = "covey.dev/access-grant";
-/// Label on the binding inside a tenant cluster that an AccessGrant has there: its UID.
+/// Label on the binding inside a tenant cluster that an AccessGrant has there, and on the Secret that one writes: its UID.
 pub const LABEL_ACCESS_GRANT: &str = "covey.dev/access-grant";
 /// Finalizer on a NodePool: removed once it has no Machine.
 pub const FINALIZER_NODE_POOL: &str = "covey.dev/node-pool";

@@ -13,6 +13,10 @@ const FIXED: &str =
     "an AccessGrant cannot be changed: delete it, which ends its rights at once, and make another";
 const GROUPS: &str = "groups that begin with system:, covey: or kubeadm: have rights of the cluster itself: name groups \
     of your own, and the rights by `profile`";
+const EITHER: &str = "set either `request`, for somebody who keeps a key, or `secretName`, where the operator makes \
+    the key and renews the certificate";
+const OTHER_SECRET: &str = "the Secret `<clusterName>-kubeconfig` is the administrator's: give `secretName` another \
+    name that ends in -kubeconfig";
 
 fn grant(spec: &Value) -> Value {
     let request = format!("-----BEGIN CERTIFICATE REQUEST-----\n{}", "A".repeat(64));
@@ -28,15 +32,31 @@ fn grant(spec: &Value) -> Value {
     })
 }
 
+/// One of a program.
+fn kept(spec: &Value) -> Value {
+    let mut grant = grant(spec);
+    let fields = grant["spec"].as_object_mut().unwrap();
+    fields.remove("request");
+    grant
+}
+
 #[test]
 fn grant_that_cannot_be_meant_is_refused_with_a_sentence() {
     let view = grant(&json!({}));
+    let flux = kept(&json!({"secretName": "flux-kubeconfig"}));
     check(
         "AccessGrant",
         &[
             change(view.clone(), grant(&json!({"profile": "admin"})), FIXED),
             change(view.clone(), grant(&json!({"user": "john"})), FIXED),
             change(view, grant(&json!({"ttlSeconds": 86_400})), FIXED),
+            change(flux, kept(&json!({"secretName": "argo-kubeconfig"})), FIXED),
+            create(kept(&json!({})), EITHER),
+            create(grant(&json!({"secretName": "flux-kubeconfig"})), EITHER),
+            create(
+                kept(&json!({"secretName": "demo-kubeconfig"})),
+                OTHER_SECRET,
+            ),
             create(grant(&json!({"groups": ["system:masters"]})), GROUPS),
             create(grant(&json!({"groups": ["covey:grant:u1"]})), GROUPS),
             create(
@@ -52,7 +72,13 @@ fn what_is_usual_is_let_in() {
     let schema = schema("AccessGrant");
     let view = grant(&json!({}));
     let team = grant(&json!({"groups": ["team-a"]}));
-    for (old, new) in [(None, &view), (None, &team), (Some(&view), &view)] {
+    let flux = kept(&json!({"secretName": "flux-kubeconfig", "groups": ["team-a"]}));
+    for (old, new) in [
+        (None, &view),
+        (None, &team),
+        (Some(&view), &view),
+        (None, &flux),
+    ] {
         assert_eq!(refusals(&schema, old, new), [""; 0], "{new}");
     }
     let seconds = &schema["properties"]["spec"]["properties"]["ttlSeconds"];
@@ -65,6 +91,10 @@ fn what_is_usual_is_let_in() {
         seconds["maximum"],
         f64::from(api::access_grant::MOST_SECONDS)
     );
+    let secret = &schema["properties"]["spec"]["properties"]["secretName"];
+    // The chart lets the operator write no other Secrets in namespaces of users.
+    let pattern = secret["pattern"].as_str().unwrap();
+    assert!(pattern.ends_with("-kubeconfig$"), "{pattern}");
     let groups = &schema["properties"]["spec"]["properties"]["groups"];
     assert_eq!(groups["maxItems"], 1);
 }

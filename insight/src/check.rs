@@ -112,6 +112,8 @@ checks! {
     ApiReady = 22 "api-ready" after [
         Spec, Capacity, TenantNamespace, Authorities, Starts, Etcd, EtcdSpace, ControlPlanePods, EndpointAddress, Certificates
     ];
+    /// Programs are let in by AccessGrants, and rights that ended are gone.
+    Grants = 55 "grants" after [ApiReady];
     /// The operator reaches the published endpoint.
     EndpointReach = 20 "endpoint-reach" after [EndpointAddress, ApiReady];
     /// The API server reaches nodes and pods.

@@ -12,6 +12,7 @@ mod cluster;
 mod conditions;
 mod deletion;
 mod fleet;
+mod grants;
 mod hosts;
 mod locations;
 mod management;
@@ -34,6 +35,7 @@ pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
     found.extend(pools::check(facts));
     found.extend(hosts::check(facts));
     found.extend(backups::check(facts));
+    found.extend(grants::check(facts));
     found.extend(deletion::check(facts));
     found
 }

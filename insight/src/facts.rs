@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use api::{
-    BackupTarget, FleetPolicy, Host, Machine, NodePool, ProviderConfig, Restore, Snapshot,
-    TenantCluster, TenantQuota,
+    AccessGrant, BackupTarget, FleetPolicy, Host, Machine, NodePool, ProviderConfig, Restore,
+    Snapshot, TenantCluster, TenantQuota,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -47,6 +47,8 @@ pub struct Facts {
     pub snapshots: Known<Vec<Snapshot>>,
     /// The Restores of their namespaces.
     pub restores: Known<Vec<Restore>>,
+    /// The AccessGrants of their namespaces.
+    pub grants: Known<Vec<AccessGrant>>,
     /// The ProviderConfigs of their namespaces: accounts at clouds.
     pub provider_configs: Known<Vec<ProviderConfig>>,
     /// What was read of tenant namespaces, by their names; of others nothing is known.

@@ -1,7 +1,7 @@
 //! What of AccessGrants and of their tenant clusters has to do with each other.
 //!
-//! Invariant: pure. When a grant ends follows from when it was made and from its spec alone, so nothing that is forgotten or
-//! computed again makes it longer.
+//! Invariant: pure. When a grant ends follows from when it was made or deleted and from its spec alone, so nothing that is
+//! forgotten or computed again makes it longer.
 
 use api::access_grant::MOST_SECONDS;
 use api::condition::is_true;
@@ -14,15 +14,29 @@ use kube::ResourceExt;
 const USERS: &str = "usersCA";
 /// What it calls that of machinery.
 const CLIENTS: &str = "clientCA";
+/// By how much the clocks may differ of the API server that stamps a deletion and of the operator that signs.
+const CLOCKS: SignedDuration = SignedDuration::from_mins(5);
 
-/// When a grant ends; one that was never stored has ended.
+/// When a grant ends; one that was never stored has ended. That of a program goes on until it is deleted, and a certificate
+/// that was signed before that has ended by then.
 #[must_use]
 pub fn end(grant: &AccessGrant) -> Timestamp {
-    let made = grant.metadata.creation_timestamp.as_ref();
-    let made = made.map_or(Timestamp::UNIX_EPOCH, |made| made.0);
+    let metadata = &grant.metadata;
+    let begin = match grant.spec.secret_name {
+        None => metadata.creation_timestamp.as_ref(),
+        Some(_) => match metadata.deletion_timestamp.as_ref() {
+            None => return Timestamp::MAX,
+            deleted => deleted,
+        },
+    };
+    let begin = begin.map_or(Timestamp::UNIX_EPOCH, |begin| begin.0);
     let seconds = grant.spec.ttl_seconds.min(MOST_SECONDS);
     let life = SignedDuration::from_secs(i64::from(seconds));
-    made.checked_add(life).unwrap_or(made)
+    let life = match grant.spec.secret_name {
+        None => life,
+        Some(_) => life.saturating_add(CLOCKS),
+    };
+    begin.checked_add(life).unwrap_or(begin)
 }
 
 /// The generation of the authority of people that signs.

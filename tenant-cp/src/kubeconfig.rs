@@ -1,4 +1,4 @@
-//! Kubeconfigs: the administrator's in the user's namespace, and those of the components.
+//! Kubeconfigs: the administrator's and those of AccessGrants in the user's namespace, and those of the components.
 //!
 //! Invariant: the same certificate, authority and server give the same bytes.
 
@@ -33,7 +33,8 @@ pub fn kubeconfig(
     owner: Option<OwnerReference>,
 ) -> Option<Object> {
     let admin = store.get("admin")?;
-    let value = render(&v.name, server, &bundle(store, names::CA)?, admin);
+    let user = format!("{}-admin", v.name);
+    let value = render([&v.name, &user], server, &bundle(store, names::CA)?, admin);
     let mut metadata = meta(v, "", "kubeconfig");
     metadata.name = Some(api::names::kubeconfig_secret(&v.name));
     metadata.namespace = Some(v.namespace.clone());
@@ -79,13 +80,15 @@ current-context: local
     )
 }
 
-fn render(name: &str, server: &str, ca: &str, admin: &KeyPair) -> String {
+/// A kubeconfig with certificate and key in it, of a cluster and a user that are called so there.
+#[must_use]
+pub fn render([name, user]: [&str; 2], server: &str, ca: &str, pair: &KeyPair) -> String {
     // JSON strings are YAML strings; the server holds a host that somebody else wrote.
     let server = serde_json::Value::from(server);
     let (ca, certificate, key) = (
         STANDARD.encode(ca),
-        STANDARD.encode(&admin.certificate),
-        STANDARD.encode(admin.key.reveal()),
+        STANDARD.encode(&pair.certificate),
+        STANDARD.encode(pair.key.reveal()),
     );
     format!(
         "apiVersion: v1
@@ -96,23 +99,24 @@ clusters:
     server: {server}
     certificate-authority-data: {ca}
 users:
-- name: {name}-admin
+- name: {user}
   user:
     client-certificate-data: {certificate}
     client-key-data: {key}
 contexts:
-- name: {name}-admin@{name}
+- name: {user}@{name}
   context:
     cluster: {name}
-    user: {name}-admin
-current-context: {name}-admin@{name}
+    user: {user}
+current-context: {user}@{name}
 "
     )
 }
 
-/// The administrator's certificate and key from a kubeconfig of [`kubeconfig`]; none when it is
-/// anything else. Nothing in it is believed: what the authority did not sign is made anew.
-pub(super) fn read(value: &[u8]) -> Option<KeyPair> {
+/// Certificate and key from a kubeconfig of [`render`]; none when it is anything else. Nothing in it is
+/// believed: what the authority did not sign is made anew.
+#[must_use]
+pub fn read(value: &[u8]) -> Option<KeyPair> {
     if value.len() > MAX_BYTES {
         return None;
     }

@@ -160,7 +160,8 @@ async fn ask(
             user,
             groups: wanted.rights.group.clone().into_iter().collect(),
             ttl_seconds,
-            request,
+            request: Some(request),
+            secret_name: None,
         },
     );
     grant.metadata = ObjectMeta {

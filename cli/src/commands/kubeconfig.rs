@@ -113,11 +113,7 @@ pub(super) async fn own(
         );
         return Err(Failure::new(Exit::NotFound, &what, &mend));
     };
-    let host = match endpoint.host.contains(':') {
-        true => format!("[{}]", endpoint.host),
-        false => endpoint.host.clone(),
-    };
-    let server = format!("https://{host}:{}", endpoint.port);
+    let server = endpoint.url();
     let wanted = Wanted {
         name: &lead.name,
         uid: &lead.uid,

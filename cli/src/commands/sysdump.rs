@@ -155,6 +155,9 @@ async fn known(client: &Client, facts: &Facts) -> Vec<String> {
     names.extend(of_all(&facts.snapshots));
     names.extend(of_all(&facts.restores));
     names.extend(of_all(&facts.provider_configs));
+    names.extend(of_all(&facts.grants));
+    let grants = facts.grants.as_ref().there().into_iter().flatten();
+    names.extend(grants.filter_map(|grant| grant.spec.secret_name.clone()));
     let hosts = facts.hosts.as_ref().there().into_iter().flatten();
     names.extend(hosts.map(|host| host.spec.address.clone()));
     let nodes: Api<Node> = Api::all(client.clone());

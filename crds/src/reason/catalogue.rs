@@ -515,6 +515,9 @@ with_backups! {
         /// What it carries is no request for a certificate that could be signed.
         /// Cause: It was signed with another key than it names, its key is weak or of an unusual kind, or lines were lost where it was pasted.
         GrantRequestUnusable: Person, "Make another by `covey kubeconfig`, or with an EC P-256 key and `openssl req -new`.", since "0.2.0";
+        /// The Secret in `spec.secretName` is there, and is not the grant's: it is left as it is, and nobody is let in.
+        /// Cause: Somebody else made it, or changed its labels or owner; else it is the administrator's of another tenant cluster.
+        GrantSecretTaken: Person, "Delete that Secret where nobody needs it, or make another AccessGrant with another `spec.secretName`.", since "0.2.0";
         /// Many are let into that tenant cluster already.
         /// Cause: A program asks anew each time and keeps nothing.
         GrantsTooMany: Person, "Delete those that nobody needs: `covey kubeconfig list`; the ceiling is `config.access.mostGrants`.", since "0.2.0";

@@ -216,6 +216,18 @@ pub struct EndpointStatus {
     pub port: i32,
 }
 
+impl EndpointStatus {
+    /// As a URL, as kubeconfigs have it. Example: `https://10.96.3.7:6443`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let Self { host, port } = self;
+        match host.contains(':') {
+            true => format!("https://[{host}]:{port}"),
+            false => format!("https://{host}:{port}"),
+        }
+    }
+}
+
 /// Addresses of the Services of a control plane.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -2,7 +2,7 @@
 //!
 //! Invariant: pure. What could not be read is said in its place, and lists that are cut say so.
 
-use api::{Machine, NodePool, Restore, Snapshot, TenantCluster};
+use api::{AccessGrant, Machine, NodePool, Restore, Snapshot, TenantCluster};
 use insight::description::told;
 use insight::description::types::{Description, State};
 use insight::facts::Facts;
@@ -48,6 +48,8 @@ pub struct ClusterPage<'a> {
     pub snapshots: &'a Known<Vec<Snapshot>>,
     /// Its restores.
     pub restores: &'a Known<Vec<Restore>>,
+    /// Who was let into it.
+    pub grants: &'a Known<Vec<AccessGrant>>,
     /// Its Events.
     pub events: &'a Known<Vec<Event>>,
     /// What the user may do.
@@ -73,6 +75,7 @@ impl<'a> ClusterPage<'a> {
             machines: &facts.machines,
             snapshots: &facts.snapshots,
             restores: &facts.restores,
+            grants: &facts.grants,
             events,
             access,
             now: facts.now,
@@ -99,6 +102,7 @@ pub fn cluster(
         (section("pools", "Node pools", &pools(viewer, one)))
         (section("machines", "Machines", &listed(one.machines, "machines", |all| machines(all, one.now))))
         (section("backups", "Backups", &backups(one)))
+        (section("grants", "Access", &listed(one.grants, "accessgrants", |all| grants(all, one.now))))
         (section("conditions", "Conditions", &conditions(status_conditions(one.cluster), one.now)))
         (section("events", "Events", &listed(one.events, "Events", |all| events(all, one.now))))
     };
@@ -428,6 +432,44 @@ fn restores(all: &[Restore], now: Timestamp) -> Markup {
         ],
         &rows,
     )
+}
+
+/// Who was let in, the newest first.
+fn grants(all: &[AccessGrant], now: Timestamp) -> Markup {
+    let mut all: Vec<_> = all.iter().collect();
+    all.sort_by_key(|s| std::cmp::Reverse(s.metadata.creation_timestamp.as_ref().map(|t| t.0)));
+    let rows: Vec<_> = all
+        .iter()
+        .take(MOST_ROWS)
+        .map(|grant| {
+            let spec = &grant.spec;
+            let status = grant.status.clone().unwrap_or_default();
+            let (ready, said) = told_by(&status.conditions, "Ready");
+            let until = status.not_after.unwrap_or_default();
+            vec![
+                html! { (grant.name_any()) },
+                html! { (shown(&spec.user)) },
+                html! { (shown(&spec.profile)) },
+                ready,
+                html! {
+                    (shown(&until))
+                    @if let Some(secret) = &spec.secret_name { ", renewed in Secret " (shown(secret)) }
+                },
+                said,
+                age(&grant.metadata, now),
+            ]
+        })
+        .collect();
+    let columns = [
+        "Grant",
+        "User",
+        "Profile",
+        "In force",
+        "Until",
+        "What it says",
+        "Age",
+    ];
+    table("Grants of access", &columns, &rows)
 }
 
 /// Events, newest first.

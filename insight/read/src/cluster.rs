@@ -11,7 +11,10 @@ use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
 
 use api::names::NOT_OF_MACHINES;
-use api::{FleetPolicy, Host, Machine, NodePool, ProviderConfig, Restore, Snapshot, TenantCluster};
+use api::{
+    AccessGrant, FleetPolicy, Host, Machine, NodePool, ProviderConfig, Restore, Snapshot,
+    TenantCluster,
+};
 
 use crate::reader::Reader;
 
@@ -57,7 +60,7 @@ pub async fn described(
     Ok((cluster, facts, events))
 }
 
-/// All of one tenant cluster that checks go by, and its Events: ten requests, seven of them at once. Lists have at most
+/// All of one tenant cluster that checks go by, and its Events: eleven requests, eight of them at once. Lists have at most
 /// `pages` pages. Accounts at clouds are read where its machines are made by one, and of the management cluster
 /// FleetPolicies where it waits for one, and nothing else.
 ///
@@ -75,14 +78,16 @@ pub async fn in_depth(
     let snapshots: Api<Snapshot> = Api::namespaced(client.clone(), namespace);
     let restores: Api<Restore> = Api::namespaced(client.clone(), namespace);
     let events: Api<Event> = Api::namespaced(client.clone(), namespace);
-    let words = ["hosts", "snapshots", "restores", "events"];
+    let grants: Api<AccessGrant> = Api::namespaced(client.clone(), namespace);
+    let words = ["hosts", "snapshots", "restores", "events", "accessgrants"];
     let words = words.map(|what| format!("{what} in {namespace}"));
-    let (about, hosts, snapshots, restores, events) = tokio::join!(
+    let (about, hosts, snapshots, restores, events, grants) = tokio::join!(
         about_cluster(&reader, client, namespace, name, pages),
         reader.list(&hosts, all(), pages, &words[0]),
         reader.list(&snapshots, all(), pages, &words[1]),
         reader.list(&restores, all(), pages, &words[2]),
         reader.list(&events, all(), pages, &words[3]),
+        reader.list(&grants, all(), pages, &words[4]),
     );
     let (cluster, mut facts) = about?;
     facts.hosts = hosts;
@@ -92,6 +97,10 @@ pub async fn in_depth(
     });
     facts.restores = restores.map(|mut all| {
         all.retain(|restore| restore.spec.cluster_name == name);
+        all
+    });
+    facts.grants = grants.map(|mut all| {
+        all.retain(|grant| grant.spec.cluster_name == name);
         all
     });
     let space = cluster.status.as_ref().and_then(|s| s.namespace.clone());

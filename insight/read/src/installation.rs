@@ -243,7 +243,7 @@ async fn objects(reader: &Reader, client: &Client, scope: &Scope<'_>) -> Facts {
     };
     let (clusters, pools, machines) = (of(client, scope), of(client, scope), of(client, scope));
     let (hosts, snapshots, restores) = (of(client, scope), of(client, scope), of(client, scope));
-    let configs = of(client, scope);
+    let (configs, grants) = (of(client, scope), of(client, scope));
     let words = [
         "tenantclusters",
         "nodepools",
@@ -252,9 +252,10 @@ async fn objects(reader: &Reader, client: &Client, scope: &Scope<'_>) -> Facts {
         "snapshots",
         "restores",
         "providerconfigs",
+        "accessgrants",
     ]
     .map(place);
-    let (clusters, pools, machines, hosts, snapshots, restores, configs) = tokio::join!(
+    let (clusters, pools, machines, hosts, snapshots, restores, configs, grants) = tokio::join!(
         reader.list(&clusters, named, PAGES, &words[0]),
         reader.list(&pools, all(), PAGES, &words[1]),
         reader.list(&machines, all(), PAGES, &words[2]),
@@ -262,6 +263,7 @@ async fn objects(reader: &Reader, client: &Client, scope: &Scope<'_>) -> Facts {
         reader.list(&snapshots, all(), PAGES, &words[4]),
         reader.list(&restores, all(), PAGES, &words[5]),
         reader.list(&configs, all(), PAGES, &words[6]),
+        reader.list(&grants, all(), PAGES, &words[7]),
     );
     let mut facts = Facts {
         clusters,
@@ -271,6 +273,7 @@ async fn objects(reader: &Reader, client: &Client, scope: &Scope<'_>) -> Facts {
         snapshots,
         restores,
         provider_configs: configs,
+        grants,
         ..Facts::default()
     };
     if let Some(name) = scope.name {
@@ -294,6 +297,9 @@ fn only(facts: &mut Facts, name: &str) {
         all.retain(|one| one.spec.cluster_name == name);
     }
     if let Known::Known(all) = &mut facts.restores {
+        all.retain(|one| one.spec.cluster_name == name);
+    }
+    if let Known::Known(all) = &mut facts.grants {
         all.retain(|one| one.spec.cluster_name == name);
     }
     // Accounts by which its machines are made; of pools that are not known nobody can say so.

@@ -43,9 +43,13 @@ fn finding(condition: &Condition, about: &About<'_>) -> Option<Finding> {
     if !is_bad(condition, reason, age) {
         return None;
     }
-    let check = reason
-        .and_then(by_reason)
-        .unwrap_or_else(|| by_type(condition, reason, &about.subject.kind));
+    let check = match about.subject.kind.as_str() {
+        // Nothing of the tenant cluster is wrong by it.
+        "AccessGrant" => Check::Grants,
+        kind => reason
+            .and_then(by_reason)
+            .unwrap_or_else(|| by_type(condition, reason, kind)),
+    };
     let level = level(reason, age, about.grace)?;
     let (subject, message) = (about.subject.clone(), condition.message.as_str());
     let finding = match reason {

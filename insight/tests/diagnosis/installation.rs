@@ -190,6 +190,7 @@ pub(crate) fn whole() -> Facts {
         hosts: Known::Known(vec![]),
         snapshots: Known::Known(vec![]),
         restores: Known::Known(vec![]),
+        grants: Known::Known(vec![]),
         provider_configs: Known::Known(vec![read(account(&[(
             "Ready",
             "True",
@@ -213,6 +214,28 @@ pub(crate) fn said(mut object: Value, conditions: &[(&str, &str, &str, &str)]) -
 
 pub(crate) fn with_cluster(facts: &mut Facts, conditions: &[(&str, &str, &str, &str)]) {
     facts.clusters = Known::Known(vec![read(said(cluster(), conditions))]);
+}
+
+/// The only grant is this one, of a program, whose certificate ends then.
+pub(crate) fn with_grant(
+    facts: &mut Facts,
+    metadata: &Value,
+    (status, reason): (&str, &str),
+    end: &str,
+) {
+    let mut grant = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "AccessGrant",
+        "metadata": { "name": "flux", "namespace": "team-a" },
+        "spec": {
+            "clusterName": "demo", "profile": "view", "user": "flux", "ttlSeconds": 86400,
+            "secretName": "flux-kubeconfig",
+        },
+        "status": { "notAfter": end, "conditions": [condition("Ready", status, reason, "")] },
+    });
+    for (key, value) in metadata.as_object().unwrap() {
+        grant["metadata"][key] = value.clone();
+    }
+    facts.grants = Known::Known(vec![read(grant)]);
 }
 
 pub(crate) fn tenant(facts: &mut Facts) -> &mut TenantNamespace {

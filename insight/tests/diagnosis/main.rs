@@ -104,6 +104,7 @@ const FORGETS: &[fn(&mut Facts)] = &[
     |f| f.hosts = unknown(),
     |f| f.snapshots = unknown(),
     |f| f.restores = unknown(),
+    |f| f.grants = unknown(),
     |f| f.provider_configs = unknown(),
     |f| tenant(f).object = unknown(),
     |f| tenant(f).pods = unknown(),

@@ -9,7 +9,7 @@ use kit_objects::known::Known;
 use serde_json::json;
 
 use crate::installation::{
-    TENANT, broken, cluster, condition, machine, pool, read, said, tenant, with_cluster,
+    TENANT, broken, cluster, condition, machine, pool, read, said, tenant, with_cluster, with_grant,
 };
 
 /// What is broken, which check comes first, how bad it is, and a part of what mends it.
@@ -728,5 +728,43 @@ pub(crate) const TABLE: &[Row] = &[
         "restores",
         Level::Warning,
         "spec.at",
+    ),
+    (
+        "somebody has the Secret of a grant",
+        |f| {
+            with_grant(
+                f,
+                &json!({}),
+                ("False", "GrantSecretTaken"),
+                "2026-11-28T20:00:00Z",
+            )
+        },
+        "grants",
+        Level::Warning,
+        "spec.secretName",
+    ),
+    (
+        "certificate of a grant is not renewed",
+        |f| {
+            with_grant(
+                f,
+                &json!({}),
+                ("True", "GrantIssued"),
+                "2026-11-27T12:30:00Z",
+            )
+        },
+        "grants",
+        Level::Warning,
+        "immutable",
+    ),
+    (
+        "rights that were taken away are still there",
+        |f| {
+            let going = json!({ "deletionTimestamp": "2026-11-27T11:00:00Z" });
+            with_grant(f, &going, ("False", "Deleting"), "2026-11-28T20:00:00Z");
+        },
+        "grants",
+        Level::Warning,
+        "",
     ),
 ];

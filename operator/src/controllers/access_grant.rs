@@ -17,6 +17,7 @@ pub mod error;
 mod observe;
 pub mod observed;
 pub mod plan;
+mod secret;
 #[cfg(test)]
 mod tests;
 

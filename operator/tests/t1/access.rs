@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::condition::is_true;
 use api::{AccessGrant, ConditionType};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use pki::KeyPair;
@@ -40,17 +40,84 @@ async fn granted(
     let grants = grants(site);
     let grant: AccessGrant = serde_json::from_value(grant)?;
     grants.create(&PostParams::default(), &grant).await?;
-    let is_there = |found: Option<&AccessGrant>| {
-        let status = found.and_then(|grant| grant.status.as_ref());
-        status.is_some_and(|status| {
-            is_true(&status.conditions, ConditionType::Ready) && status.certificate.is_some()
-        })
-    };
-    let grant = wait_for(&grants, name, is_there, 2 * PATIENCE).await?;
+    let grant = wait_for(&grants, name, is_issued, 2 * PATIENCE).await?;
     let grant = grant.context("invariant: it was just seen")?;
     let status = grant.status.clone().context("no status")?;
     let certificate = status.certificate.context("no certificate")?;
     Ok((grant, KeyPair { certificate, key }))
+}
+
+fn is_issued(found: Option<&AccessGrant>) -> bool {
+    let status = found.and_then(|grant| grant.status.as_ref());
+    status.is_some_and(|status| {
+        is_true(&status.conditions, ConditionType::Ready) && status.certificate.is_some()
+    })
+}
+
+/// Asks for a grant of a program, whose key the operator makes.
+async fn ask_kept(site: &Site, name: &str, secret: &str) -> Result<()> {
+    let grant = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "AccessGrant",
+        "metadata": { "name": name },
+        "spec": {
+            "clusterName": "demo", "profile": "reader", "user": name, "ttlSeconds": 600,
+            "secretName": secret,
+        },
+    });
+    let grant: AccessGrant = serde_json::from_value(grant)?;
+    let made = grants(site).create(&PostParams::default(), &grant).await;
+    made.map(drop).map_err(Into::into)
+}
+
+/// What is in a kubeconfig Secret; empty where there is nothing.
+async fn kubeconfig(site: &Site, secret: &str) -> Result<Vec<u8>> {
+    let secrets: Api<Secret> = Api::namespaced(site.admin.clone(), &site.users);
+    let data = secrets.get(secret).await?.data.unwrap_or_default();
+    Ok(data.get("value").map(|v| v.0.clone()).unwrap_or_default())
+}
+
+/// A program gets its key through a Secret, and loses both with the grant.
+async fn program(site: &Site, api: &TenantApi) -> Result<()> {
+    let (grants, secret) = (grants(site), "flux-kubeconfig");
+    ask_kept(site, "flux", secret).await?;
+    wait_for(&grants, "flux", is_issued, 2 * PATIENCE).await?;
+    let value = kubeconfig(site, secret).await?;
+    let pair = tenant_cp::kubeconfig::read(&value).context("no kubeconfig")?;
+    let text = String::from_utf8(value)?;
+    // Where it leads is where the administrator's does.
+    let admins = String::from_utf8(kubeconfig(site, "demo-kubeconfig").await?)?;
+    let server = |text: &str| {
+        let line = text.lines().find(|line| line.contains("server: "));
+        line.map(str::to_owned)
+    };
+    ensure!(server(&text).is_some() && server(&text) == server(&admins));
+    let flux = api.client(pair)?;
+    reads(&flux, true).await?;
+    ensure!(!writes(&flux, "its").await?, "it may only read");
+    let (name, _) = who(&flux).await?;
+    ensure!(name == "covey:flux", "{name}");
+
+    // A Secret of somebody else stays as it is.
+    let secrets: Api<Secret> = Api::namespaced(site.admin.clone(), &site.users);
+    let theirs =
+        json!({ "metadata": { "name": "theirs-kubeconfig" }, "stringData": { "value": "x" } });
+    let theirs: Secret = serde_json::from_value(theirs)?;
+    secrets.create(&PostParams::default(), &theirs).await?;
+    ask_kept(site, "late", "theirs-kubeconfig").await?;
+    let is_refused = |found: Option<&AccessGrant>| {
+        let status = found.and_then(|grant| grant.status.as_ref());
+        let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
+        conditions.any(|condition| condition.reason == "GrantSecretTaken")
+    };
+    wait_for(&grants, "late", is_refused, PATIENCE).await?;
+    ensure!(kubeconfig(site, "theirs-kubeconfig").await? == b"x");
+
+    grants.delete("flux", &DeleteParams::default()).await?;
+    wait_gone(&grants, "flux", PATIENCE).await?;
+    reads(&flux, false).await?;
+    // Nobody collects garbage here.
+    ensure!(kubeconfig(site, secret).await?.is_empty(), "a key is left");
+    Ok(())
 }
 
 fn grants(site: &Site) -> Api<AccessGrant> {
@@ -153,5 +220,6 @@ async fn what_is_granted_is_had_and_ends_with_the_grant_while_the_certificate_li
     let (name, _) = who(&boss).await?;
     ensure!(name == "covey:jane", "it still authenticates: {name}");
     reads(&reader, true).await?;
+    program(&site, &api).await?;
     operator.stop().await
 }

@@ -16,6 +16,9 @@ fn grant(change: &Value) -> Value {
     for (field, value) in change.as_object().unwrap() {
         spec[field] = value.clone();
     }
+    // What is taken out of it is not there.
+    let fields = spec.as_object_mut().unwrap();
+    fields.retain(|_, value| !value.is_null());
     json!({
         "apiVersion": "covey.dev/v1alpha1", "kind": "AccessGrant",
         "metadata": { "name": "one", "namespace": NAMESPACE }, "spec": spec,
@@ -47,6 +50,7 @@ async fn whoever_asks_gets_their_own_rights_in_their_own_name() {
         "rules": [
             { "apiGroups": ["covey.dev"], "resources": ["accessgrants"], "verbs": ["create"] },
             { "apiGroups": ["covey.dev"], "resources": ["tenantclusters/admin"], "verbs": ["create"] },
+            { "apiGroups": [""], "resources": ["secrets"], "verbs": ["create"] },
         ],
     });
     installed.create(boss).await;
@@ -99,6 +103,11 @@ async fn whoever_asks_gets_their_own_rights_in_their_own_name() {
         ),
         (
             &jane,
+            json!({ "secretName": "flux-kubeconfig", "request": null }),
+            "spec.secretName needs the right to create Secrets in namespace access-grants",
+        ),
+        (
+            &jane,
             json!({ "groups": ["team-b"] }),
             "only groups that you are in, or that you may impersonate",
         ),
@@ -117,6 +126,12 @@ async fn whoever_asks_gets_their_own_rights_in_their_own_name() {
         (
             &boss,
             json!({ "user": "robot", "profile": "admin", "groups": ["robots"] }),
+        ),
+        (
+            &boss,
+            json!({
+                "user": "robot", "profile": "admin", "secretName": "robot-kubeconfig", "request": null,
+            }),
         ),
     ] {
         let answer = write(client, &grant(&change), "create", true).await;

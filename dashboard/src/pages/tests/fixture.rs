@@ -106,6 +106,13 @@ pub(crate) fn restore(hostile: Option<&str>) -> Value {
         "status": {"time": or(hostile, "2026-11-26T20:00:00Z"), "conditions": [condition("Possible", "False", or(hostile, "Foreign"), or(hostile, "it begins later"))]}})
 }
 
+/// A grant of access, of a program.
+pub(crate) fn grant(hostile: Option<&str>) -> Value {
+    json!({"apiVersion": "covey.dev/v1alpha1", "kind": "AccessGrant", "metadata": metadata("demo-flux"),
+        "spec": {"clusterName": "demo", "profile": "view", "user": or(hostile, "flux"), "secretName": "flux-kubeconfig"},
+        "status": {"notAfter": or(hostile, "2026-11-28T12:00:00Z"), "conditions": [condition("Ready", "False", or(hostile, "GrantSecretTaken"), or(hostile, "it is there"))]}})
+}
+
 /// An Event.
 pub(crate) fn event(hostile: Option<&str>) -> Value {
     json!({"apiVersion": "v1", "kind": "Event", "metadata": metadata("demo.1"), "type": "Warning",
@@ -145,6 +152,7 @@ pub(crate) fn facts() -> (TenantCluster, Facts, Known<Vec<Event>>) {
         hosts: all(Vec::new()),
         snapshots: all(vec![snapshot(None)]),
         restores: all(vec![restore(None)]),
+        grants: all(vec![grant(None)]),
         tenant_namespaces: [(TENANT.to_owned(), TenantNamespace::default())].into(),
         not_allowed: vec!["list pods in covey-demo-0a1b2c3d11".to_owned()],
         ..Facts::default()

@@ -113,6 +113,7 @@ impl Fake {
             ("GET", "hosts") => list(vec![fixture::host(hostile)]),
             ("GET", "snapshots") => list(vec![fixture::snapshot(hostile)]),
             ("GET", "restores") => list(vec![fixture::restore(hostile)]),
+            ("GET", "accessgrants") => list(vec![fixture::grant(hostile)]),
             ("GET", "events") => list(vec![fixture::event(hostile)]),
             ("GET", "pods" | "persistentvolumeclaims") => list(Vec::new()),
             ("PATCH", "tenantclusters/demo") => (200, fixture::cluster(hostile)),

@@ -1,9 +1,9 @@
 //! Carries the plan of an AccessGrant out, one step after the other.
 //!
 //! Invariant: every write is fenced by the Lease; the first error ends it, and what was done until then is found by the next
-//! look. The certificate is the last that is written, so it is told to nobody before its rights are there.
+//! look. The certificate is the last that is written, so it is told to nobody before its rights are there. A key that is made
+//! here goes into the Secret and nowhere else.
 
-use api::access_grant::USER_PREFIX;
 use api::{AccessGrant, AccessGrantStatus, names};
 use jiff::Timestamp;
 use kit_client::write::{self, Deletion};
@@ -11,19 +11,16 @@ use kit_objects::kinds;
 use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::DynamicObject;
 use kube::{Api, Resource as _, ResourceExt};
-use pki::Want;
+use pki::KeyPair;
 use serde_json::json;
-use tenant_cp::names::USERS_CA;
 
 use super::error::Error;
-use super::observe::{Reached, Seen, group};
+use super::observe::{Reached, Seen};
 use super::plan::{Action, Plan};
+use super::secret::{self, Found, group};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::status;
-
-/// Longest life of a certificate by itself, in hours; the plan's end is sooner.
-const HOURS: u32 = 48;
 
 /// Carries it out.
 ///
@@ -49,8 +46,23 @@ pub(super) async fn apply(
             Action::Bind { role } => bind(grant, seen.inside.as_ref(), role).await?,
             Action::Unbind { uid } => unbind(grant, seen.inside.as_ref(), uid).await?,
             Action::Sign { until } => {
-                status.certificate = Some(sign(grant, seen, *until, now)?);
+                let request = grant.spec.request.as_deref().unwrap_or_default();
+                status.certificate = Some(sign(grant, seen, request, (*until, now))?);
             }
+            Action::IssueSecret { until } => {
+                let (request, key) = pki::issue::request("grant").map_err(Error::Make)?;
+                let certificate = sign(grant, seen, &request, (*until, now))?;
+                status.certificate = Some(certificate.clone());
+                let pair = KeyPair { certificate, key };
+                write_secret(ctx, grant, seen, Some(&pair)).await?;
+            }
+            Action::CorrectSecret => {
+                let Found::Own(own) = &seen.secret else {
+                    return Err(Error::Unreached);
+                };
+                write_secret(ctx, grant, seen, own.pair.as_ref()).await?;
+            }
+            Action::EmptySecret => empty_secret(ctx, grant, seen).await?,
             Action::DeleteSelf => {
                 delete(ctx, grant).await?;
                 is_gone = true;
@@ -84,19 +96,81 @@ async fn report(
 fn sign(
     grant: &AccessGrant,
     seen: &Seen,
-    until: Timestamp,
-    now: Timestamp,
+    request: &str,
+    (until, now): (Timestamp, Timestamp),
 ) -> Result<String, Error> {
     let signer = seen.signer.as_ref().ok_or(Error::Unreached)?;
-    let read = pki::request::read(grant.spec.request.as_bytes()).ok_or(Error::Unreached)?;
-    let user = format!("{USER_PREFIX}{}", grant.spec.user);
-    let mut organizations = vec![group(grant)];
-    organizations.extend(grant.spec.groups.iter().cloned());
-    let want = Want {
-        organizations,
-        ..Want::client("grant", USERS_CA, &user, HOURS)
-    };
+    let read = pki::request::read(request.as_bytes()).ok_or(Error::Unreached)?;
+    let want = secret::want(grant);
     pki::issue::sign(&want, &read.public_key, signer, until, now).map_err(Error::Make)
+}
+
+/// Takes the kubeconfig out. One that is immutable, or that nobody lets us write any more, stays until it goes with its owner:
+/// it must not hold up the end of the rights.
+async fn empty_secret(ctx: &Context, grant: &AccessGrant, seen: &Seen) -> Result<(), Error> {
+    match write_secret(ctx, grant, seen, None).await {
+        Err(Error::Secret(error)) if is_refusal(&error) => {
+            tracing::warn!(
+                grant.name = grant.name_any(),
+                grant.namespace = grant.namespace().unwrap_or_default(),
+                error = kit_client::errors::chain(&error),
+                "the Secret of an AccessGrant cannot be emptied"
+            );
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if [403, 404, 422].contains(&status.code))
+}
+
+/// Writes a kubeconfig with this certificate and key, or none, into the grant's Secret. One that somebody else made or
+/// changed meanwhile makes it a conflict.
+async fn write_secret(
+    ctx: &Context,
+    grant: &AccessGrant,
+    seen: &Seen,
+    pair: Option<&KeyPair>,
+) -> Result<(), Error> {
+    let name = grant.spec.secret_name.as_deref().unwrap_or_default();
+    let namespace = grant.namespace().unwrap_or_default();
+    let value = match pair {
+        Some(pair) => {
+            let site = seen.site().ok_or(Error::Unreached)?;
+            secret::kubeconfig(grant, &site, pair)
+        }
+        None => String::new(),
+    };
+    let secrets = kit_client::untyped::of(kinds::SECRET, &ctx.client, Some(&namespace));
+    let manager = Some(FIELD_MANAGER.to_owned());
+    let written = match &seen.secret {
+        Found::Own(own) => {
+            let params = PatchParams {
+                field_manager: manager,
+                ..PatchParams::default()
+            };
+            let change = Patch::Merge(secret::change(own, value));
+            secrets.patch(name, &params, &change).await
+        }
+        Found::Absent => {
+            let cluster = seen.observed.cluster.as_ref().there();
+            let cluster = cluster.and_then(|cluster| cluster.uid());
+            let cluster = cluster.ok_or(Error::Unreached)?;
+            let object = secret::object(grant, &cluster, value);
+            let object: DynamicObject = serde_json::from_value(object)
+                .map_err(|error| Error::Secret(Box::new(kube::Error::SerdeError(error))))?;
+            let params = PostParams {
+                field_manager: manager,
+                ..PostParams::default()
+            };
+            secrets.create(&params, &object).await
+        }
+        Found::NotLooked | Found::Foreign(_) => return Err(Error::Unreached),
+    };
+    let written = written.map(drop);
+    written.map_err(|source| Error::Secret(Box::new(source)))
 }
 
 async fn bind(grant: &AccessGrant, inside: Option<&Reached>, role: &str) -> Result<(), Error> {

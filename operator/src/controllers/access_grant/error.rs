@@ -36,6 +36,9 @@ pub enum Error {
     /// There is no client for the tenant cluster's API.
     #[error("reach the tenant cluster")]
     Session(#[source] session::Error),
+    /// The Secret could not be written.
+    #[error("write the Secret of the AccessGrant")]
+    Secret(#[source] Box<kube::Error>),
     /// The tenant cluster's API refused, or was not reached.
     #[error("bind the grant's group inside the tenant cluster")]
     Inside(#[source] Box<kube::Error>),
@@ -56,7 +59,10 @@ impl Classify for Error {
             Self::Panicked(panicked) => panicked.class(),
             // Whoever leads now does it; and a tenant cluster is asked again.
             Self::Fence(_) | Self::Exceeded(_) => Class::Transient,
-            Self::Read { source, .. } | Self::Own(source) | Self::Inside(source) => source.class(),
+            Self::Read { source, .. }
+            | Self::Own(source)
+            | Self::Secret(source)
+            | Self::Inside(source) => source.class(),
             Self::Write(source) => source.class(),
             Self::Session(source) => source.class(),
             Self::Make(_) | Self::Unreached => Class::Bug,

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use api::access_grant::GROUP_PREFIX;
+use api::tenant_cluster::EndpointStatus;
 use api::{AccessGrant, TenantCluster, names};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -22,6 +22,7 @@ use tenant_cp::names::{CLIENT_CA, USERS_CA};
 use super::error::Error;
 use super::observed::{Authority, Binding, Inside, Observed};
 use super::plan::{is_in_force, needs_inside};
+use super::secret::{Found, Site, group};
 use crate::access::{clients_generation, is_asleep, users_generation};
 use crate::context::Context;
 use crate::state;
@@ -35,17 +36,24 @@ pub(super) struct Seen {
     pub(super) inside: Option<Reached>,
     /// The authority that signs.
     pub(super) signer: Option<KeyPair>,
+    /// The Secret that is asked for, with what is in it.
+    pub(super) secret: Found,
+}
+
+impl Seen {
+    /// What a kubeconfig needs besides a certificate.
+    pub(super) fn site(&self) -> Option<Site<'_>> {
+        Some(Site {
+            server: self.observed.server.as_deref()?,
+            authority: self.observed.believed.as_deref()?,
+        })
+    }
 }
 
 /// An API that may be written to as the administrator, within a budget.
 pub(super) struct Reached {
     pub(super) client: Client,
     pub(super) budget: Budget,
-}
-
-/// What the group and the binding of a grant are called inside.
-pub(super) fn group(grant: &AccessGrant) -> String {
-    format!("{GROUP_PREFIX}{}", grant.uid().unwrap_or_default())
 }
 
 /// Looks.
@@ -58,23 +66,67 @@ pub(super) async fn observe(
     now: Timestamp,
 ) -> Result<Seen, Error> {
     let cluster = cluster(ctx, grant).await?;
+    let status = cluster.iter().filter_map(|cluster| cluster.status.as_ref());
+    let mut endpoints = status.filter_map(|status| status.endpoint.as_ref());
+    let server = endpoints.next().map(EndpointStatus::url);
     let mut seen = Seen {
         observed: Observed {
             cluster: Known::found(cluster.clone()),
+            server,
             others: others(ctx, grant, now),
             ..Observed::default()
         },
         inside: None,
         signer: None,
+        secret: Found::NotLooked,
     };
     let known = grant.status.as_ref().and_then(|s| s.cluster_uid.as_ref());
+    let uid = known.cloned().or_else(|| cluster.as_ref()?.uid());
+    if let Some(name) = &grant.spec.secret_name {
+        seen.secret = secret(ctx, grant, name, uid.as_deref()).await?;
+    }
     let is_same = |cluster: &Arc<TenantCluster>| known.is_none() || known == cluster.uid().as_ref();
     if let Some(cluster) = cluster.filter(is_same)
         && needs_inside(grant, now)
     {
         look_inside(ctx, grant, &cluster, &mut seen, now).await?;
     }
+    let (site, signer) = (seen.site(), seen.signer.as_ref());
+    let held = seen.secret.held(grant, site.as_ref(), signer, now);
+    seen.observed.secret = held;
     Ok(seen)
+}
+
+/// What is where the Secret is to be. `cluster`: UID of the tenant cluster, where it is known.
+async fn secret(
+    ctx: &Context,
+    grant: &AccessGrant,
+    name: &str,
+    cluster: Option<&str>,
+) -> Result<Found, Error> {
+    let namespace = grant.namespace().unwrap_or_default();
+    let suffix = names::kubeconfig_secret("");
+    if let Some(of) = name.strip_suffix(&suffix) {
+        let of = ObjectRef::<TenantCluster>::new(of).within(&namespace);
+        if ctx.stores.clusters.get(&of).is_some() {
+            let message = format!(
+                "the Secret {name} is the administrator's of TenantCluster {}",
+                of.name
+            );
+            return Ok(Found::Foreign(message));
+        }
+    }
+    let secrets = Api::<Secret>::namespaced(ctx.client.clone(), &namespace);
+    match secrets.get_opt(name).await {
+        Ok(Some(secret)) => Ok(Found::read(grant, cluster, secret)),
+        Ok(None) => Ok(Found::Absent),
+        // As long as there is no tenant cluster in the namespace.
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(Found::NotLooked),
+        Err(source) => Err(Error::Read {
+            what: "the Secret of the AccessGrant",
+            source: Box::new(source),
+        }),
+    }
 }
 
 /// As last seen, unless it is not there or going, which is asked for live.

@@ -19,8 +19,39 @@ pub struct Observed {
     pub believed: Option<String>,
     /// What is inside the tenant cluster.
     pub inside: Inside,
+    /// Where its API is, as kubeconfigs have it; none where that is not known.
+    pub server: Option<String>,
+    /// The Secret that is asked for.
+    pub secret: Held,
     /// Other grants of the tenant cluster that are in force.
     pub others: usize,
+}
+
+/// The Secret that a grant asks for.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Held {
+    /// None is asked for, or nobody lets us look.
+    #[default]
+    Unknown,
+    /// There is none of the name.
+    Absent,
+    /// There is one that is not the grant's, of which this is said.
+    Foreign(String),
+    /// It is the grant's, with a kubeconfig in it, or with nothing that could be one.
+    Own(Option<Kubeconfig>),
+}
+
+/// What stands in a Secret of a grant.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Kubeconfig {
+    /// The certificate, PEM.
+    pub certificate: String,
+    /// When that ends.
+    pub until: Timestamp,
+    /// Whether it is the grant's, by the authority that signs, and has a third of its life left.
+    pub is_good: bool,
+    /// Whether it has the address and the authority that are the tenant cluster's.
+    pub is_current: bool,
 }
 
 /// The authority of people.

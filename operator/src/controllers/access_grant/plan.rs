@@ -4,6 +4,9 @@
 //! lasts longer than the grant or the authority. A grant that is deleted loses its binding first, and waits for a tenant
 //! cluster that does not answer until the certificate has ended: from then on nobody can show one that the binding would
 //! mean. A status that was erased is computed again and makes nothing longer. What is not known takes nothing away.
+//! Of a grant with a Secret no key is made while a good certificate stands there, whatever was forgotten; the one that
+//! stands there is renewed as long as the grant is there and the platform knows its profile, whatever else is wrong with the
+//! tenant cluster; and the Secret holds none from when its rights end.
 
 use api::access_grant::USER_PREFIX;
 use api::condition::is_true;
@@ -18,11 +21,14 @@ use kit_objects::known::Known;
 use kube::ResourceExt;
 use tenant_cp::settings::AccessSettings;
 
-use super::observed::{Authority, Binding, Inside, Observed};
+use super::observed::{Authority, Binding, Held, Inside, Kubeconfig, Observed};
 use crate::access::{end, is_asleep};
 
 /// How soon a tenant cluster is asked again that did not answer.
 const LATER: SignedDuration = SignedDuration::from_secs(15);
+/// How soon one with a Secret is looked at again that nothing is wrong with: what somebody did to its Secret, and another
+/// address of the tenant cluster, is noticed by it.
+const LOOK: SignedDuration = SignedDuration::from_mins(10);
 /// How long a grant that has ended can still be read.
 const SHOWN: SignedDuration = SignedDuration::from_hours(1);
 
@@ -46,6 +52,15 @@ pub enum Action {
         /// When the certificate ends.
         until: Timestamp,
     },
+    /// Makes a key, signs a certificate for it, and writes both to the Secret; the certificate is put into the plan's status.
+    IssueSecret {
+        /// When the certificate ends.
+        until: Timestamp,
+    },
+    /// Writes the kubeconfig anew with the key and certificate that it has.
+    CorrectSecret,
+    /// Takes the kubeconfig out of the Secret.
+    EmptySecret,
     /// Lets the grant go.
     RemoveFinalizer,
     /// Deletes the grant, which has ended long enough ago.
@@ -89,7 +104,13 @@ pub fn plan(
 ) -> Plan {
     let mut status = grant.status.clone().unwrap_or_default();
     status.observed_generation = grant.metadata.generation;
-    let draft = Draft { grant, status, now };
+    let most_seconds = settings.most_seconds;
+    let draft = Draft {
+        grant,
+        status,
+        now,
+        most_seconds,
+    };
     if is_going(grant) {
         return draft.leaving(observed);
     }
@@ -104,7 +125,7 @@ pub fn plan(
     };
     match role(grant, settings) {
         Err((reason, message)) => draft.refused(observed, reason, &message),
-        Ok(role) => match first_refusal(grant, observed, settings) {
+        Ok(role) => match refusal(grant, observed, settings) {
             Some((reason, message)) => draft.refused(observed, reason, &message),
             None => draft.granted(observed, cluster, role),
         },
@@ -113,6 +134,10 @@ pub fn plan(
 
 fn is_going(grant: &AccessGrant) -> bool {
     grant.metadata.deletion_timestamp.is_some()
+}
+
+fn has_secret(grant: &AccessGrant) -> bool {
+    grant.spec.secret_name.is_some()
 }
 
 fn has_finalizer(grant: &AccessGrant) -> bool {
@@ -158,6 +183,18 @@ fn role<'a>(
     })
 }
 
+/// What speaks against it.
+fn refusal(
+    grant: &AccessGrant,
+    observed: &Observed,
+    settings: &AccessSettings,
+) -> Option<(Reason, String)> {
+    match &observed.secret {
+        Held::Foreign(message) => Some((Reason::GrantSecretTaken, message.clone())),
+        _ => first_refusal(grant, observed, settings),
+    }
+}
+
 /// What speaks against the first certificate of a grant; once it has one, a ceiling that is lowered takes nothing away.
 fn first_refusal(
     grant: &AccessGrant,
@@ -165,7 +202,9 @@ fn first_refusal(
     settings: &AccessSettings,
 ) -> Option<(Reason, String)> {
     let status = grant.status.as_ref();
-    if status.is_some_and(|status| status.certificate.is_some()) {
+    if status.is_some_and(|status| status.certificate.is_some())
+        || matches!(observed.secret, Held::Own(Some(_)))
+    {
         return None;
     }
     let (asked, most) = (grant.spec.ttl_seconds, settings.most_seconds);
@@ -173,7 +212,10 @@ fn first_refusal(
         let message = format!("it asks for {asked} seconds, and here it is {most} at most");
         return Some((Reason::GrantTooLong, message));
     }
-    let weak = match pki::request::read(grant.spec.request.as_bytes()) {
+    let request = grant.spec.request.as_deref();
+    let weak = match request.and_then(|request| pki::request::read(request.as_bytes())) {
+        // The key is made here.
+        _ if has_secret(grant) => None,
         None => Some("it is no PKCS #10 request in PEM that is signed with its own key".to_owned()),
         Some(read) => read
             .weak_key
@@ -195,6 +237,7 @@ struct Draft<'a> {
     grant: &'a AccessGrant,
     status: AccessGrantStatus,
     now: Timestamp,
+    most_seconds: u32,
 }
 
 impl Draft<'_> {
@@ -217,6 +260,10 @@ impl Draft<'_> {
         let left = then
             .duration_since(self.now)
             .max(SignedDuration::from_secs(1));
+        let left = match has_secret(self.grant) {
+            true => left.min(LOOK),
+            false => left,
+        };
         Some(match inside {
             Inside::Unknown { soon: true } => left.min(LATER),
             _ => left,
@@ -237,14 +284,29 @@ impl Draft<'_> {
         if !has_finalizer(self.grant) {
             return Vec::new();
         }
-        match &observed.inside {
-            Inside::Answers(Some(binding)) => {
-                let uid = binding.uid.clone();
-                vec![Action::Unbind { uid }, Action::RemoveFinalizer]
+        let mut actions = Vec::new();
+        let is_answered = match &observed.inside {
+            Inside::Answers(binding) => {
+                actions.extend(binding.as_ref().map(|binding| Action::Unbind {
+                    uid: binding.uid.clone(),
+                }));
+                true
             }
-            Inside::Answers(None) => vec![Action::RemoveFinalizer],
-            Inside::Unknown { .. } => Vec::new(),
+            Inside::Unknown { .. } => false,
+        };
+        if matches!(observed.secret, Held::Own(Some(_))) {
+            // It can be read for longer than the rights last.
+            actions.push(Action::EmptySecret);
         }
+        if is_answered {
+            actions.push(Action::RemoveFinalizer);
+        }
+        actions
+    }
+
+    /// Whether rights are left that these actions do not take away.
+    fn is_held(&self, actions: &[Action]) -> bool {
+        has_finalizer(self.grant) && !actions.contains(&Action::RemoveFinalizer)
     }
 
     fn leaving(mut self, observed: &Observed) -> Plan {
@@ -258,10 +320,10 @@ impl Draft<'_> {
             // Not where it could not be looked for.
             Err(_) => !matches!(observed.cluster, Known::Unknown { .. }),
         };
-        if actions.is_empty() && (is_gone || self.now >= end) {
+        if self.is_held(&actions) && (is_gone || self.now >= end) {
             actions.push(Action::RemoveFinalizer);
         }
-        if actions.is_empty() {
+        if self.is_held(&actions) {
             let message = format!(
                 "its rights inside the tenant cluster end once that answers, and its certificate at {end} in any case"
             );
@@ -291,7 +353,7 @@ impl Draft<'_> {
             return self.with(vec![Action::DeleteSelf], None);
         }
         let actions = self.take_away(observed);
-        let waits = has_finalizer(self.grant) && actions.is_empty();
+        let waits = self.is_held(&actions);
         let again = match waits {
             true => self.until(gone, &observed.inside),
             false => self.until(gone, &Inside::default()),
@@ -306,7 +368,7 @@ impl Draft<'_> {
         self.status.not_after = None;
         self.status.subject = None;
         let actions = self.take_away(observed);
-        let waits = has_finalizer(self.grant) && actions.is_empty();
+        let waits = self.is_held(&actions);
         let again = match waits {
             true => self.until(end(self.grant), &observed.inside),
             false => self.until(end(self.grant), &Inside::default()),
@@ -327,7 +389,8 @@ impl Draft<'_> {
             (inside, _) => {
                 // What was granted stands while nothing is known.
                 let stands = self.status.certificate.is_some()
-                    && is_true(&self.status.conditions, ConditionType::Ready);
+                    && is_true(&self.status.conditions, ConditionType::Ready)
+                    && !self.has_run_out();
                 if !stands {
                     let message = waits_for(cluster, inside);
                     self.ready(ConditionStatus::False, Reason::GrantWaiting, message);
@@ -342,12 +405,21 @@ impl Draft<'_> {
                 return self.with(Vec::new(), again);
             }
         };
-        self.issued(binding, authority, role)
+        match has_secret(self.grant) {
+            true => self.written(observed, (binding, authority, role)),
+            false => self.issued(binding, authority, role),
+        }
     }
 
-    fn issued(mut self, binding: Option<&Binding>, authority: Authority, role: &str) -> Plan {
-        let until = end(self.grant).min(authority.end);
-        let is_first = self.status.certificate.is_none();
+    /// Whether the certificate that was written last has ended: it could not be renewed.
+    fn has_run_out(&self) -> bool {
+        let end = self.status.not_after.as_ref();
+        let end = end.and_then(|end| end.parse::<Timestamp>().ok());
+        has_secret(self.grant) && end.is_some_and(|end| end <= self.now)
+    }
+
+    /// What gives the rights inside, and holds the grant until they are gone.
+    fn bound(&self, binding: Option<&Binding>, role: &str) -> Vec<Action> {
         let mut actions = Vec::new();
         if !has_finalizer(self.grant) {
             actions.push(Action::AddFinalizer);
@@ -360,6 +432,75 @@ impl Draft<'_> {
             let role = role.to_owned();
             actions.push(Action::Bind { role });
         }
+        actions
+    }
+
+    /// A grant whose key is made here.
+    fn written(
+        mut self,
+        observed: &Observed,
+        (binding, authority, role): (Option<&Binding>, Authority, &str),
+    ) -> Plan {
+        let lacks = match (&observed.secret, &observed.server, &observed.believed) {
+            (Held::Unknown, ..) => Some("Secrets of this namespace cannot be read yet"),
+            (_, Some(_), Some(_)) => None,
+            _ => Some("the tenant cluster has no address yet"),
+        };
+        if let Some(message) = lacks {
+            if self.status.certificate.is_none() || self.has_run_out() {
+                self.ready(ConditionStatus::False, Reason::GrantWaiting, message);
+            }
+            let again = self.until(end(self.grant), &Inside::Unknown { soon: true });
+            return self.with(Vec::new(), again);
+        }
+        let mut actions = self.bound(binding, role);
+        let good = match &observed.secret {
+            Held::Own(there) => there.as_ref().filter(|there| there.is_good),
+            _ => None,
+        };
+        let is_first = self.status.certificate.is_none();
+        let seconds = self.grant.spec.ttl_seconds.min(self.most_seconds);
+        let life = SignedDuration::from_secs(i64::from(seconds));
+        let until = match good {
+            Some(Kubeconfig {
+                certificate, until, ..
+            }) => {
+                self.status.certificate = Some(certificate.clone());
+                *until
+            }
+            None => {
+                self.status.certificate = None;
+                let until = self.now.checked_add(life).unwrap_or(self.now);
+                let until = until.min(authority.end);
+                actions.push(Action::IssueSecret { until });
+                until
+            }
+        };
+        if good.is_some_and(|there| !there.is_current) {
+            actions.push(Action::CorrectSecret);
+        }
+        let user = format!("{USER_PREFIX}{}", self.grant.spec.user);
+        let message = format!(
+            "{user} has the rights of the ClusterRole {role} by Secret {}, until {until} and, as it is renewed, until this is deleted",
+            self.grant.spec.secret_name.as_deref().unwrap_or_default()
+        );
+        let notice = is_first.then(|| Notice::normal(Reason::GrantIssued, message.clone()));
+        self.status.authority = Some(authority.generation);
+        self.status.not_after = Some(until.to_string());
+        self.status.subject = Some(user);
+        self.ready(ConditionStatus::True, Reason::GrantIssued, &message);
+        let renewal = until.checked_sub(life / 3).unwrap_or(until);
+        let again = self.until(renewal, &Inside::default());
+        Plan {
+            notice,
+            ..self.with(actions, again)
+        }
+    }
+
+    fn issued(mut self, binding: Option<&Binding>, authority: Authority, role: &str) -> Plan {
+        let until = end(self.grant).min(authority.end);
+        let is_first = self.status.certificate.is_none();
+        let mut actions = self.bound(binding, role);
         if is_first || self.status.authority != Some(authority.generation) {
             self.status.certificate = None;
             actions.push(Action::Sign { until });

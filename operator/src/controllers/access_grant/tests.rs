@@ -14,9 +14,11 @@ use proptest::prelude::*;
 use serde_json::json;
 use tenant_cp::settings::AccessSettings;
 
-use super::observed::{Authority, Binding, Inside, Observed};
+use super::observed::{Authority, Binding, Held, Inside, Kubeconfig, Observed};
 use super::plan::{Action, Plan, needs_inside, plan};
 use crate::access::{end, is_asleep, is_concerned, users_generation};
+
+mod kept;
 
 const UID: &str = "0a1b2c3d-0011-4000-8000-000000000001";
 
@@ -68,6 +70,10 @@ struct World {
     answers: bool,
     binding: Option<Binding>,
     bindings: usize,
+    /// By which generation its certificate was signed, and when, too.
+    secret: (Held, u32, Timestamp),
+    keys: usize,
+    server: &'static str,
     others: usize,
     settings: AccessSettings,
     now: Timestamp,
@@ -82,6 +88,9 @@ impl World {
             answers: true,
             binding: None,
             bindings: 0,
+            secret: (Held::default(), 0, begin()),
+            keys: 0,
+            server: "https://10.96.3.7:6443",
             others: 0,
             settings: AccessSettings::default(),
             now: begin(),
@@ -105,9 +114,24 @@ impl World {
             cluster: Known::found(cluster.cloned().map(Arc::new)),
             authority,
             inside,
-            believed: None,
+            believed: authority.map(|_| "CA".to_owned()),
+            server: cluster.map(|_| self.server.to_owned()),
+            secret: self.held(authority),
             others: self.others,
         }
+    }
+
+    fn held(&self, authority: Option<Authority>) -> Held {
+        let (held, generation, since) = &self.secret;
+        let mut held = held.clone();
+        if let Held::Own(Some(there)) = &mut held {
+            let left = there.until.duration_since(self.now).as_secs();
+            let whole = there.until.duration_since(*since).as_secs();
+            there.is_good = authority.is_some_and(|it| it.generation == *generation)
+                && left * 3 >= whole
+                && left > 0;
+        }
+        held
     }
 
     fn plan(&self) -> Plan {
@@ -144,6 +168,30 @@ impl World {
                     assert!(self.grant.metadata.deletion_timestamp.is_none());
                     assert!(self.binding.is_some(), "signed before its rights are there");
                     status.certificate = Some(format!("by {:?}", status.authority));
+                }
+                Action::IssueSecret { until } => {
+                    assert!(self.now < *until && self.grant.metadata.deletion_timestamp.is_none());
+                    assert!(self.binding.is_some(), "signed before its rights are there");
+                    assert!(matches!(self.secret.0, Held::Absent | Held::Own(_)));
+                    self.keys += 1;
+                    let certificate = format!("key {}", self.keys);
+                    status.certificate = Some(certificate.clone());
+                    let there = Kubeconfig {
+                        certificate,
+                        until: *until,
+                        is_good: true,
+                        is_current: true,
+                    };
+                    let generation = status.authority.unwrap();
+                    self.secret = (Held::Own(Some(there)), generation, self.now);
+                }
+                Action::CorrectSecret => match &mut self.secret.0 {
+                    Held::Own(Some(there)) => there.is_current = true,
+                    other => panic!("{other:?}"),
+                },
+                Action::EmptySecret => {
+                    assert!(matches!(self.secret.0, Held::Own(Some(_))));
+                    self.secret.0 = Held::Own(None);
                 }
                 Action::DeleteSelf => {
                     let now = Time(self.now);
@@ -197,6 +245,21 @@ impl World {
 
     fn wait(&mut self, seconds: i64) {
         self.now += SignedDuration::from_secs(seconds);
+    }
+
+    fn happen(&mut self, one: Happens) {
+        match one {
+            Happens::Wait(seconds) => self.wait(seconds),
+            Happens::Silent => self.answers = false,
+            Happens::Answers => self.answers = true,
+            Happens::Sleeps => self.cluster = self.cluster.as_ref().map(|_| asleep()),
+            Happens::Wakes => self.cluster = self.cluster.as_ref().map(|_| cluster(&json!({}))),
+            Happens::Turned => self.cluster = self.cluster.as_ref().map(|_| turned(2)),
+            Happens::Gone => (self.cluster, self.binding) = (None, None),
+            Happens::Deleted => self.delete(),
+            Happens::Forgotten => self.grant.status = None,
+            Happens::Unbound => self.binding = None,
+        }
     }
 }
 
@@ -281,7 +344,11 @@ fn refusals_say_what_to_write_instead() {
         "it asks for 3600 seconds, and here it is 600 at most",
     );
     check(
-        |world| world.grant.spec.request.insert(80, 'A'),
+        |world| {
+            if let Some(request) = &mut world.grant.spec.request {
+                request.insert(80, 'A');
+            }
+        },
         Reason::GrantRequestUnusable,
         "no PKCS #10 request",
     );
@@ -400,18 +467,7 @@ proptest! {
     fn nobody_has_more_than_the_grant_whatever_happens(all in prop::collection::vec(happens(), 0..24)) {
         let mut world = World::new("admin", 3600);
         for one in all {
-            match one {
-                Happens::Wait(seconds) => world.wait(seconds),
-                Happens::Silent => world.answers = false,
-                Happens::Answers => world.answers = true,
-                Happens::Sleeps => world.cluster = world.cluster.as_ref().map(|_| asleep()),
-                Happens::Wakes => world.cluster = world.cluster.as_ref().map(|_| cluster(&json!({}))),
-                Happens::Turned => world.cluster = world.cluster.as_ref().map(|_| turned(2)),
-                Happens::Gone => (world.cluster, world.binding) = (None, None),
-                Happens::Deleted => world.delete(),
-                Happens::Forgotten => world.grant.status = None,
-                Happens::Unbound => world.binding = None,
-            }
+            world.happen(one);
             world.settle();
             let has_certificate = world.grant.status.as_ref().is_some_and(|s| s.certificate.is_some());
             prop_assert!(!world.is_ready() || has_certificate || world.is_gone);

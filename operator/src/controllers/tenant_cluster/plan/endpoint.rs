@@ -181,13 +181,6 @@ fn publish_early(object: Object) -> Object {
 }
 
 /// URL for a kubeconfig.
-pub(super) fn server(endpoint: &EndpointStatus) -> String {
-    match endpoint.host.parse() {
-        Ok(IpAddr::V6(ip)) => format!("https://[{ip}]:{}", endpoint.port),
-        _ => format!("https://{}:{}", endpoint.host, endpoint.port),
-    }
-}
-
 /// Port of the Service.
 pub(super) fn service_port(valid: &Validated) -> u16 {
     let named = match valid.endpoint.type_ {

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use tenant_cp::desired::tenant_namespace;
 use tenant_cp::{Addresses, Settings, Validated};
 
-use super::endpoint::server;
 use super::rotation;
 use super::types::Part;
 use crate::controllers::tenant_cluster::observed::Observed;
@@ -32,7 +31,7 @@ pub(super) fn plan(
     if let Some(endpoint) = endpoint.filter(|_| may_start && observed.user_readable) {
         let owner = serde_json::from_value(owner(observed)).ok();
         let store = &observed.material.store;
-        let kubeconfig = tenant_cp::kubeconfig::kubeconfig(valid, store, &server(endpoint), owner);
+        let kubeconfig = tenant_cp::kubeconfig::kubeconfig(valid, store, &endpoint.url(), owner);
         let numbered = kubeconfig.map(|secret| rotation::kubeconfig::numbered(secret, observed));
         part.apply("kubeconfig", observed, numbered.into_iter().collect());
     }
