@@ -10,6 +10,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     /// None: no body (204).
     pub(crate) body: Option<Value>,
+    /// What is sent instead of a body, and is no JSON.
+    pub(crate) text: Option<String>,
     /// Headers of its own.
     pub(crate) headers: Vec<(&'static str, String)>,
 }
@@ -19,6 +21,7 @@ impl Answer {
         Self {
             status,
             body: Some(body),
+            text: None,
             headers: Vec::new(),
         }
     }
@@ -27,7 +30,18 @@ impl Answer {
         Self {
             status: 204,
             body: None,
+            text: None,
             headers: Vec::new(),
+        }
+    }
+
+    /// XML.
+    pub(crate) fn xml(status: u16, text: String) -> Self {
+        Self {
+            status,
+            body: None,
+            text: Some(text),
+            headers: vec![("content-type", "text/xml;charset=UTF-8".to_owned())],
         }
     }
 

@@ -12,6 +12,7 @@ pub(crate) struct Late {
     pub(crate) path: String,
     pub(crate) query: String,
     pub(crate) token: String,
+    pub(crate) headers: http::HeaderMap,
     pub(crate) body: Vec<u8>,
     pub(crate) is_new: bool,
 }

@@ -5,6 +5,7 @@
 //! | [`clock`] | the time, which passes when a test says so |
 //! | [`faults`] | what goes wrong with which request |
 //! | [`journal`] | what was asked and what came of it: duplicates and orphans are counted here |
+//! | [`aws`] | EC2 of Amazon Web Services |
 //! | [`azure`] | virtual machines of Azure |
 //! | [`gcp`] | Compute Engine of the Google Cloud |
 //! | [`hetzner`] | the Hetzner Cloud |
@@ -13,6 +14,7 @@
 //! nothing, it does what makes it harder, and says so beside it.
 
 mod answer;
+pub mod aws;
 pub mod azure;
 pub mod clock;
 pub mod faults;

@@ -15,6 +15,17 @@ impl Query {
         Self(pairs.map(pair).collect())
     }
 
+    /// All of it, in its order.
+    pub(crate) fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    /// What is counted from 1 behind a name.
+    pub(crate) fn each(&self, name: &str) -> Vec<&str> {
+        let numbered = (1..).map_while(|n: u32| self.get(&format!("{name}.{n}")));
+        numbered.collect()
+    }
+
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known == key);
         found.map(|(_, value)| value.as_str())

@@ -33,6 +33,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
     pub(crate) token: &'a str,
+    pub(crate) headers: &'a http::HeaderMap,
     pub(crate) body: &'a [u8],
     /// Nothing must be there yet (`If-None-Match: *`).
     pub(crate) is_new: bool,
@@ -44,6 +45,12 @@ pub(crate) struct Asked<'a> {
 pub(crate) trait Vendor: Send + 'static {
     /// What stands before each path.
     const PREFIX: &'static str;
+
+    /// What a request is called in the script and in the journal: its path, without what stands before each, and its query.
+    fn line(path: &str, query: &str, _body: &[u8]) -> (String, String) {
+        let path = path.strip_prefix(Self::PREFIX).unwrap_or(path);
+        (path.to_owned(), query.to_owned())
+    }
 
     /// What goes wrong.
     fn script(&self) -> &Script;
@@ -107,6 +114,7 @@ pub(crate) fn catch_up<V: Vendor>(vendor: &mut V, now: Timestamp) {
             path: &late.path,
             query: &late.query,
             token: &late.token,
+            headers: &late.headers,
             body: &late.body,
             is_new: late.is_new,
             endless: false,
@@ -159,10 +167,11 @@ async fn handle<V: Vendor>(
     for (name, value) in &answer.headers {
         response = response.header(*name, value);
     }
-    let text = match (&decided.fault, &answer.body) {
-        (Some(Fault::Garbage), _) => "<html>busy</html>".to_owned(),
-        (_, Some(body)) => body.to_string(),
-        (_, None) => String::new(),
+    let text = match (&decided.fault, &answer.body, &answer.text) {
+        (Some(Fault::Garbage), _, _) => "<html>busy</html>".to_owned(),
+        (_, _, Some(text)) => text.clone(),
+        (_, Some(body), None) => body.to_string(),
+        (_, None, None) => String::new(),
     };
     let body = match &decided.fault {
         Some(Fault::CutAnswer) => cut(&text),
@@ -182,9 +191,8 @@ fn decide<V: Vendor>(
     let now = clock.now();
     catch_up(&mut *contents, now);
     let method = parts.method.as_str();
-    let path = parts.uri.path();
-    let path = path.strip_prefix(V::PREFIX).unwrap_or(path).to_owned();
-    let query = parts.uri.query().unwrap_or_default().to_owned();
+    let query = parts.uri.query().unwrap_or_default();
+    let (path, query) = V::line(parts.uri.path(), query, body);
     let token = parts.headers.get("authorization");
     let token = token
         .and_then(|value| value.to_str().ok())
@@ -205,6 +213,7 @@ fn decide<V: Vendor>(
                 path: &path,
                 query: &query,
                 token,
+                headers: &parts.headers,
                 body,
                 is_new,
                 endless,
@@ -221,6 +230,7 @@ fn decide<V: Vendor>(
                 path: path.clone(),
                 query: query.clone(),
                 token: token.to_owned(),
+                headers: parts.headers.clone(),
                 body: body.to_vec(),
                 is_new,
             });

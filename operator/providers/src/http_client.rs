@@ -212,7 +212,7 @@ impl HttpClient {
     pub async fn send_with(
         &self,
         call: Call,
-        headers: &[(&'static str, &'static str)],
+        headers: &[(&'static str, &str)],
     ) -> Result<Reply, Lost> {
         let use_ = call.use_;
         let taken = self.budget(use_, |budget, now| budget.take(now, use_));
@@ -236,7 +236,7 @@ impl HttpClient {
     fn request(
         &self,
         call: Call,
-        headers: &[(&'static str, &'static str)],
+        headers: &[(&'static str, &str)],
     ) -> Result<Request<Full<Bytes>>, Lost> {
         let mut request = Request::builder()
             .method(call.method)
@@ -246,7 +246,10 @@ impl HttpClient {
             request = request.header(AUTHORIZATION, authorization);
         }
         for (name, value) in headers {
-            request = request.header(*name, *value);
+            // Some let in, and none is of use to whoever looks.
+            let mut value = HeaderValue::from_str(value).map_err(|error| not_sent(&error))?;
+            value.set_sensitive(true);
+            request = request.header(*name, value);
         }
         let body = match call.body {
             Some((type_, body)) => {
@@ -255,12 +258,8 @@ impl HttpClient {
             }
             None => Vec::new(),
         };
-        request.body(Full::from(body)).map_err(|error| Lost {
-            // Nothing was sent.
-            kind: FaultKind::Terminal,
-            code: UNREADABLE,
-            why: error.to_string(),
-        })
+        let request = request.body(Full::from(body));
+        request.map_err(|error| not_sent(&error))
     }
 
     async fn exchange(
@@ -298,12 +297,10 @@ impl HttpClient {
         })
     }
 
-    /// Takes in that an answer said otherwise than by its status that it is asked too often. Gives how long everything
+    /// Takes in that an answer said otherwise than by its status that it is asked too often for this. Gives how long that
     /// pauses.
-    pub fn pause(&self) -> Option<Duration> {
-        self.budget(Use::Look, |budget, now| {
-            budget.learn(now, Told::default(), true)
-        })
+    pub fn pause(&self, use_: Use) -> Option<Duration> {
+        self.budget(use_, |budget, now| budget.learn(now, Told::default(), true))
     }
 
     fn budget<T>(&self, use_: Use, ask: impl FnOnce(&mut Budget, Timestamp) -> T) -> T {
@@ -311,6 +308,15 @@ impl HttpClient {
         let budget = changes.unwrap_or(&self.budget);
         let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
         ask(&mut budget, self.clock.now())
+    }
+}
+
+/// Nothing was sent.
+fn not_sent(error: &dyn std::error::Error) -> Lost {
+    Lost {
+        kind: FaultKind::Terminal,
+        code: UNREADABLE,
+        why: error.to_string(),
     }
 }
 

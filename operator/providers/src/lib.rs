@@ -24,6 +24,7 @@
 //! | [`by_uid`] | what is remembered of each Machine; pure |
 //! | [`http_client`] | one request and its answer |
 //! | [`identity`] | names and labels of what is made; pure |
+//! | [`tags`] | the same where names of tags have no slash; pure |
 //! | [`subject`] | one Machine to be looked at |
 //! | [`looks`] | what was seen, and what was looked for and not found; pure |
 //! | [`leaks`] | what nobody has any more; pure |
@@ -63,6 +64,7 @@ pub mod offering;
 pub mod presence;
 pub mod refused;
 pub mod subject;
+pub mod tags;
 pub mod template;
 pub mod token;
 pub mod tokens;

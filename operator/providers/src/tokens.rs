@@ -1,4 +1,4 @@
-//! A token that was had for something else, kept for as long as it lives; and what time it is where it was had.
+//! A token, or whatever else lets in for a while, that was had for something else, kept for as long as it lives; and what time it is where it was had.
 //!
 //! Invariant: a token is kept in memory alone, and not longer than it lives; many who need one at once have one.
 
@@ -16,15 +16,15 @@ use crate::token::Token;
 const EARLY: SignedDuration = SignedDuration::from_mins(5);
 
 /// Keeps one.
-pub struct Tokens {
+pub struct Tokens<T = Token> {
     clock: Arc<dyn Clock>,
     /// By how much the cloud's clock is ahead of ours.
     ahead: Mutex<SignedDuration>,
     /// Held while one is had.
-    kept: tokio::sync::Mutex<Option<(Token, Timestamp)>>,
+    kept: tokio::sync::Mutex<Option<(T, Timestamp)>>,
 }
 
-impl Tokens {
+impl<T: Clone + PartialEq + Send> Tokens<T> {
     /// With none.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
@@ -57,8 +57,8 @@ impl Tokens {
     /// Those of `exchange`.
     pub async fn token(
         &self,
-        exchange: impl Future<Output = Result<(Token, SignedDuration), Refused>> + Send,
-    ) -> Result<Token, Refused> {
+        exchange: impl Future<Output = Result<(T, SignedDuration), Refused>> + Send,
+    ) -> Result<T, Refused> {
         let mut kept = self.kept.lock().await;
         let now = self.clock.now();
         if let Some((token, until)) = &*kept
@@ -74,7 +74,7 @@ impl Tokens {
     }
 
     /// Lets go of a token that lets in no more.
-    pub async fn forget(&self, token: &Token) {
+    pub async fn forget(&self, token: &T) {
         let mut kept = self.kept.lock().await;
         if kept.as_ref().is_some_and(|(known, _)| known == token) {
             *kept = None;

@@ -67,6 +67,11 @@ const RULES: &[Rule] = &[
         pure: false,
     },
     Rule {
+        name: "provider-aws",
+        uses: &["api", "providers"],
+        pure: false,
+    },
+    Rule {
         name: "provider-azure",
         uses: &["api", "providers"],
         pure: false,

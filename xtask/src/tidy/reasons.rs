@@ -43,6 +43,7 @@ const ALSO_OTHERS: &[(&str, &str)] = &[
     ("Drained", "the type of the condition"),
     ("Draining", "a phase of Machines"),
     ("InUse", "the type of the condition"),
+    ("InternalError", "an error of AWS"),
     ("KubeVirtOutdated", "the type of the condition"),
     ("NodeReady", "the type of the condition"),
     ("Paused", "a condition of KubeVirt"),

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::settings::{Kind, Place, Wanted};
-use crate::tags::spelled;
+use providers::tags::spelled;
 
 /// Who may be logged in as, by the key of the settings. Azure makes no machine of Linux without one.
 const ADMIN: &str = "covey";

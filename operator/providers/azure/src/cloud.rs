@@ -29,7 +29,7 @@ use crate::plan::{self, Creation, Leftover, Seen, failure, is_its, is_tagged, is
 use crate::refusal::{ENDED, NO_SUCH, OTHER_PLACE, answered, asked};
 use crate::schema::{Sku, Vm};
 use crate::settings::{Kind, Place, Wanted};
-use crate::tags;
+use providers::tags;
 
 /// How old sizes may be.
 const SIZES: SignedDuration = SignedDuration::from_hours(6);

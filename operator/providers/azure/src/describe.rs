@@ -10,7 +10,7 @@ use providers::{Description, Evacuation, Listed, State, Topology};
 use crate::plan::failure;
 use crate::schema::{Address, Nic, Vm};
 use crate::settings::{Kind, Place};
-use crate::tags;
+use providers::tags;
 
 /// What provider and node call a machine, as Azure's own cloud controller manager does (kubernetes-sigs/cloud-provider-azure,
 /// which writes the resource group in lower case).

@@ -11,7 +11,7 @@ use providers::identity::{INSTALLATION, Labels, MACHINE_UID};
 use providers::leaks::{Kind, Outcome, Suspects, Thing};
 
 use crate::schema::{Address, Disk, Nic, Vm, number};
-use crate::tags::{self, MADE};
+use providers::tags::{self, MADE};
 
 /// All that there is in a resource group.
 #[derive(Clone, Debug, Default)]

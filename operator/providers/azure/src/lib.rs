@@ -3,7 +3,6 @@
 //! | Module | What it holds |
 //! |---|---|
 //! | [`settings`] | what a resource group and a Machine ask for |
-//! | [`tags`] | labels as Azure takes them |
 //! | [`schema`] | what comes back |
 //! | [`body`] | what is put; pure |
 //! | [`plan`] | the next call of a creation; pure |
@@ -45,4 +44,3 @@ pub mod refusal;
 pub mod schema;
 pub mod settings;
 pub mod sweep;
-pub mod tags;

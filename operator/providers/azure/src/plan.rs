@@ -15,7 +15,7 @@ use providers::identity::{Labels, Owner};
 use crate::refusal::FAILED;
 use crate::schema::{Address, Disk, Fault, Nic, Vm, number};
 use crate::settings::{Kind, Place, USER_DATA_LIMIT, Wanted};
-use crate::tags;
+use providers::tags;
 
 /// What there is of one Machine.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -342,7 +342,7 @@ impl Calls {
             if reply.status != 429
                 && let FaultKind::Throttled { after } = &mut refused.kind
             {
-                *after = self.transport.pause();
+                *after = self.transport.pause(Use::Look);
             }
             refused.request = reply.request;
             return Err(refused);

@@ -5,7 +5,7 @@
 use super::*;
 use crate::body::body;
 use crate::schema::{InstanceView, Status, VmProperties};
-use crate::tags::{SPELLED_MACHINE_UID, spelled};
+use providers::tags::{SPELLED_MACHINE_UID, spelled};
 
 const UID: &str = "5d2f1c1e-8a52-4b2e-9f0b-0d9f6c1b7a11";
 const IMAGE: &str = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/c/images/w/versions/1.36.0";

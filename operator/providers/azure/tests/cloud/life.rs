@@ -18,11 +18,11 @@ use provider_azure::cloud::Cloud;
 use provider_azure::credentials::{By, Credentials};
 use provider_azure::schema::number;
 use provider_azure::settings::{Place, Wanted};
-use provider_azure::tags::SPELLED_MACHINE_UID;
 use providers::absence::SETTLE;
 use providers::clock::Clock;
 use providers::identity::Owner;
 use providers::subject::{Asked, Subject};
+use providers::tags::SPELLED_MACHINE_UID;
 use providers::{FaultKind, Presence, Proof, State};
 
 pub(crate) const DEMO: &str = "11111111-0000-4000-8000-000000000001";

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fake_clouds::azure::thing::Kind;
 use jiff::Timestamp;
-use provider_azure::tags::spelled;
+use providers::tags::spelled;
 use serde_json::Value;
 
 use crate::life::{Machine, ROUND, Stage, image, key, until_gone, until_running};

@@ -1,11 +1,10 @@
-//! Labels as Azure takes them: names of tags have no slash (documentation, "Use tags to organize your Azure resources").
+//! Labels as clouds take them whose names of tags have no slash: Azure (documentation, "Use tags to organize your Azure
+//! resources"), and AWS where a machine may read its own. Pure.
 //!
 //! Invariant: of each of our labels there is one spelling; names of tags are compared without case, as Azure does.
 
+use crate::identity::{INSTALLATION, Labels, MACHINE, MACHINE_UID, NAMESPACE, Owner, POOL, TENANT};
 use jiff::Timestamp;
-use providers::identity::{
-    INSTALLATION, Labels, MACHINE, MACHINE_UID, NAMESPACE, Owner, POOL, TENANT,
-};
 
 /// Our labels, and how they are spelled.
 const SPELLED: [(&str, &str); 6] = [
@@ -19,8 +18,15 @@ const SPELLED: [(&str, &str); 6] = [
 
 /// How the label with a Machine's UID is spelled.
 pub const SPELLED_MACHINE_UID: &str = SPELLED[5].1;
-/// When it was made, in RFC 3339, by Azure's clock: interfaces and addresses do not say it by themselves.
+/// When it was made, in RFC 3339: interfaces and addresses do not say it by themselves.
 pub const MADE: &str = "covey-made-at";
+
+/// How one of our labels is spelled; none: it is none of them.
+#[must_use]
+pub fn spelling(label: &str) -> Option<&'static str> {
+    let found = SPELLED.iter().find(|(key, _)| *key == label);
+    found.map(|(_, name)| *name)
+}
 
 /// Tags of a Machine's, as they are sent.
 #[must_use]

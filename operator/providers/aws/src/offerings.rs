@@ -1,0 +1,127 @@
+//! What there is to be had. Pure.
+//!
+//! Invariant: EC2's own API says what instances cost that may be taken back, and nothing of others: what those cost is what a
+//! user says. A price that is not told is none.
+
+use providers::offering::{Offering, Size};
+use providers::{FaultKind, Refused};
+
+use crate::refusal::{NO_SUCH, asked};
+use crate::schema::{InstanceType, SpotPrice};
+
+/// Those of the types that are wanted, in their order. `here`: those that are to be had in the zone; `prices`: what they
+/// cost there, where that is known.
+///
+/// # Errors
+/// When one is unknown, or is not to be had there: which setting to change.
+pub fn sizes(
+    all: &[InstanceType],
+    here: &[String],
+    prices: &[SpotPrice],
+    wanted: &[String],
+    zone: &str,
+) -> Result<Vec<Size>, Refused> {
+    let each = wanted.iter().map(|name| {
+        let found = all.iter().find(|type_| type_.name == *name);
+        let found = found.ok_or_else(|| unknown(name, zone, "there is no such type"))?;
+        if !here.contains(name) {
+            return Err(unknown(name, zone, "it is not to be had there"));
+        }
+        size(found, prices, zone)
+    });
+    each.collect()
+}
+
+fn size(found: &InstanceType, prices: &[SpotPrice], zone: &str) -> Result<Size, Refused> {
+    let supports = |name: &str| found.architectures.iter().any(|known| known == name);
+    let architecture = match (supports("x86_64"), supports("arm64")) {
+        (true, _) => "amd64",
+        (false, true) => "arm64",
+        (false, false) => {
+            return Err(unknown(
+                &found.name,
+                zone,
+                "its processor is neither of ours",
+            ));
+        }
+    };
+    let mut prices = prices.iter().filter(|price| price.type_ == found.name);
+    let price = prices.find_map(|price| price.price.as_ref()?.parse().ok());
+    let mut offering = Offering {
+        price,
+        zones: vec![zone.to_owned()],
+        ..Offering::default()
+    };
+    found.cpus.clone_into(&mut offering.cpu.0);
+    offering.memory.0 = format!("{}Mi", found.memory);
+    Ok(Size {
+        name: found.name.clone(),
+        architecture,
+        // It is asked for beside it.
+        disk: None,
+        exhausted: false,
+        offering,
+    })
+}
+
+/// Whether an image is for the processors of a size.
+#[must_use]
+pub fn fits(image: &str, size: &Size) -> bool {
+    matches!(
+        (image, size.architecture),
+        ("x86_64", "amd64") | ("arm64", "arm64")
+    )
+}
+
+fn unknown(name: &str, zone: &str, why: &str) -> Refused {
+    let asked = asked("use", format!("type {name} in {zone}"));
+    Refused {
+        mend: Some("change the type of the node pool, or name a subnet of another zone".to_owned()),
+        ..asked.refused(FaultKind::Terminal, NO_SUCH, why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn type_(name: &str, architecture: &str) -> InstanceType {
+        InstanceType {
+            name: name.to_owned(),
+            cpus: "2".to_owned(),
+            memory: "8192".to_owned(),
+            architectures: vec![architecture.to_owned()],
+        }
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_zone_with_the_price_that_is_known() {
+        let all = [
+            type_("a", "x86_64"),
+            type_("b", "arm64"),
+            type_("c", "arm64"),
+            type_("d", "i386"),
+        ];
+        let here = ["a", "b", "d"].map(str::to_owned);
+        let price = |type_: &str, price: Option<&str>| SpotPrice {
+            type_: type_.to_owned(),
+            price: price.map(str::to_owned),
+        };
+        let prices = [price("a", None), price("a", Some("0.0345"))];
+        let of = |name: &str| sizes(&all, &here, &prices, &[name.to_owned()], "z");
+        let found = of("a").unwrap().remove(0);
+        assert_eq!(
+            (found.architecture, found.offering.price),
+            ("amd64", Some(0.0345))
+        );
+        assert_eq!(found.offering.memory.0, "8192Mi");
+        assert!(fits("x86_64", &found) && !fits("arm64", &found));
+        let other = of("b").unwrap().remove(0);
+        assert_eq!((other.architecture, other.offering.price), ("arm64", None));
+        for name in ["c", "d", "e"] {
+            let refused = of(name).unwrap_err();
+            assert_eq!(refused.kind, FaultKind::Terminal, "{name}");
+            assert!(refused.to_string().contains("type of the node pool"));
+        }
+    }
+}
