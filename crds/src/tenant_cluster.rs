@@ -42,7 +42,7 @@ pub use encryption::{Encryption, EncryptionStatus, KmsChoice, KmsStatus};
 pub use etcd::{Bootstrap, Etcd, EtcdEvents, Storage};
 pub use hibernation::{
     Hibernation, HibernationPhase, HibernationSchedule, HibernationStatus, HibernationWake,
-    IdleStatus,
+    HibernationWebhooks, IdleStatus, WebhooksStatus,
 };
 pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;

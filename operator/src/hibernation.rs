@@ -5,11 +5,14 @@
 //! this one value what of it runs, so that none is left behind half-scaled by an attempt that failed. Laws (`tests`):
 //! erasing the phase changes nothing; a crash between any two writes leads to the same end; the control plane stays until
 //! nothing is left on a node, the backup until nothing writes to etcd, etcd until the backup is over; waking undoes all of
-//! it from wherever it is; asleep nothing is written.
+//! it from wherever it is; asleep nothing is written; nothing is drained before it is known that no webhook keeps it from
+//! waking, and that one lets requests pass is written down before it does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::tenant_cluster::{HibernationPhase, HibernationStatus, HibernationWake};
+use api::tenant_cluster::{
+    HibernationPhase, HibernationStatus, HibernationWake, HibernationWebhooks, WebhooksStatus,
+};
 use api::{Reason, TenantCluster};
 use jiff::Timestamp;
 use tenant_cp::hibernation::{self as schedule, Scheduled};
@@ -20,9 +23,11 @@ pub mod place;
 pub mod seen;
 #[cfg(test)]
 mod tests;
+pub mod webhooks;
 
 use parts::{ALL, Part};
-use seen::Left;
+use seen::{Blocking, Left};
+use webhooks::Step;
 
 /// What cannot be seen again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,6 +38,8 @@ pub struct Facts {
     pub drained: bool,
     /// Nothing was left that writes to etcd.
     pub quiet: bool,
+    /// What was done about webhooks that would keep it from waking; none where they were not looked at.
+    pub webhooks: Option<WebhooksStatus>,
 }
 
 /// What is seen.
@@ -52,6 +59,10 @@ pub struct Observed {
     pub machines: usize,
     /// What is left inside; none where it was not asked.
     pub left: Option<Left>,
+    /// What is to be done about webhooks that would keep it from waking.
+    pub policy: HibernationWebhooks,
+    /// Those that do now; none where it was not asked.
+    pub blocking: Option<Blocking>,
     /// Pods that are there, terminating ones included.
     pub pods: BTreeMap<Part, u32>,
     /// Whether the API answers.
@@ -71,6 +82,8 @@ pub struct Plan {
     pub held: BTreeSet<Part>,
     /// Whether it has to be asked what is left inside.
     pub ask: bool,
+    /// What has to be asked or done about webhooks inside.
+    pub webhooks: Option<Step>,
 }
 
 /// How far it is, for people.
@@ -78,14 +91,16 @@ pub struct Plan {
 pub enum Phase {
     /// It runs, and nobody wants it to sleep.
     Awake,
-    /// It runs, and is to sleep once this is over.
-    Busy(&'static str),
+    /// It runs, and is to sleep later; why, for people.
+    Busy(String),
     /// These end.
     Stop(Part),
     /// Nothing is left.
     Asleep,
     /// It starts.
     Waking,
+    /// It runs, and webhooks still let requests pass; why, for people.
+    Relaxed(String),
     /// A request woke it.
     Woken,
 }
@@ -113,7 +128,7 @@ impl Phase {
             Self::Stop(_) => Some(HibernationPhase::FallingAsleep),
             Self::Asleep => Some(HibernationPhase::Asleep),
             Self::Waking => Some(HibernationPhase::Waking),
-            Self::Woken => Some(HibernationPhase::Awake),
+            Self::Woken | Self::Relaxed(_) => Some(HibernationPhase::Awake),
         }
     }
 
@@ -124,7 +139,7 @@ impl Phase {
             Self::Awake | Self::Woken => None,
             Self::Busy(_) | Self::Stop(_) => Some(Reason::FallingAsleep),
             Self::Asleep => Some(Reason::Hibernated),
-            Self::Waking => Some(Reason::Waking),
+            Self::Waking | Self::Relaxed(_) => Some(Reason::Waking),
         }
     }
 }
@@ -137,12 +152,13 @@ pub fn plan(observed: &Observed) -> Plan {
         record: observed.facts,
         held: BTreeSet::new(),
         ask: false,
+        webhooks: None,
     };
     let Some(facts) = observed.facts else {
         if observed.enabled {
             match observed.busy {
-                Some(why) => plan.phase = Phase::Busy(why),
-                None => plan.record = Some(Facts::begun(observed.now)),
+                Some(why) => plan.phase = Phase::Busy(format!("waits for {why}")),
+                None => begin(observed, Facts::begun(observed.now), &mut plan),
             }
         }
         return plan;
@@ -155,6 +171,20 @@ pub fn plan(observed: &Observed) -> Plan {
     plan
 }
 
+/// Sends it to sleep, unless webhooks would keep it from waking.
+fn begin(observed: &Observed, facts: Facts, plan: &mut Plan) {
+    match webhooks::at_begin(observed) {
+        webhooks::Begin::Ask => plan.webhooks = Some(Step::Look),
+        webhooks::Begin::Later(why) => plan.phase = Phase::Busy(why),
+        webhooks::Begin::With(webhooks) => {
+            plan.record = Some(Facts {
+                webhooks: Some(webhooks),
+                ..facts
+            });
+        }
+    }
+}
+
 /// It is to run, wherever it is.
 fn awake(observed: &Observed, facts: Facts, plan: &mut Plan) {
     let slept = facts.drained || facts.quiet;
@@ -163,9 +193,25 @@ fn awake(observed: &Observed, facts: Facts, plan: &mut Plan) {
         (false, true) => Phase::Woken,
         (false, false) => Phase::Awake,
     };
-    if slept {
+    let is_strict = facts.webhooks == Some(WebhooksStatus::Strict);
+    let is_relaxed = facts.webhooks.is_some() && !is_strict;
+    if slept || (observed.enabled && is_strict) {
         // Who falls asleep again begins again.
-        plan.record = Some(Facts::begun(facts.since));
+        plan.record = Some(Facts {
+            webhooks: facts.webhooks.filter(|_| is_relaxed),
+            ..Facts::begun(facts.since)
+        });
+    } else if observed.answers && is_relaxed {
+        match webhooks::when_restored(observed) {
+            webhooks::Change::Ask => plan.webhooks = Some(Step::Restore),
+            webhooks::Change::Later(why) => plan.phase = Phase::Relaxed(why),
+            webhooks::Change::Over => {
+                plan.record = observed.enabled.then_some(Facts {
+                    webhooks: None,
+                    ..facts
+                });
+            }
+        }
     } else if observed.answers && !observed.enabled {
         plan.record = None;
     }
@@ -173,13 +219,20 @@ fn awake(observed: &Observed, facts: Facts, plan: &mut Plan) {
 
 /// It is to end, one after the other.
 fn asleep(observed: &Observed, mut facts: Facts, plan: &mut Plan) {
+    match facts.webhooks.filter(|_| !facts.drained) {
+        None if !facts.drained => return begin(observed, facts, plan),
+        Some(WebhooksStatus::Relaxing) => return relax(observed, facts, plan),
+        None | Some(WebhooksStatus::Strict | WebhooksStatus::Relaxed) => {}
+    }
     for part in ALL {
         plan.held.insert(part);
         plan.phase = Phase::Stop(part);
         let is_left = match part {
             // What an autoscaler that ends asks for is not done: pools have no machines whatever their size says.
             Part::Autoscaler => false,
-            Part::Machines => !facts.drained && !is_drained(observed, plan),
+            Part::Machines => {
+                !facts.drained && !(is_drained(observed, plan) && is_let(observed, facts, plan))
+            }
             Part::Adapters | Part::ControlPlane | Part::Backup | Part::Etcd => {
                 observed.pods.get(&part).is_some_and(|pods| *pods > 0)
             }
@@ -201,6 +254,31 @@ fn asleep(observed: &Observed, mut facts: Facts, plan: &mut Plan) {
     plan.phase = Phase::Asleep;
 }
 
+/// Has webhooks let requests pass; nothing ends before they do.
+fn relax(observed: &Observed, mut facts: Facts, plan: &mut Plan) {
+    match webhooks::when_relaxed(observed) {
+        webhooks::Change::Ask => plan.webhooks = Some(Step::Relax),
+        webhooks::Change::Later(why) => plan.phase = Phase::Busy(why),
+        webhooks::Change::Over => {
+            facts.webhooks = Some(WebhooksStatus::Relaxed);
+            plan.record = Some(facts);
+        }
+    }
+}
+
+/// Whether webhooks that let requests pass do so still: whoever keeps them may have undone it.
+fn is_let(observed: &Observed, facts: Facts, plan: &mut Plan) -> bool {
+    if facts.webhooks != Some(WebhooksStatus::Relaxed) {
+        return true;
+    }
+    match webhooks::when_relaxed(observed) {
+        webhooks::Change::Ask => plan.webhooks = Some(Step::Relax),
+        webhooks::Change::Later(_) => {}
+        webhooks::Change::Over => return true,
+    }
+    false
+}
+
 /// Whether nothing is left on nodes, for certain: what is not known is left.
 fn is_drained(observed: &Observed, plan: &mut Plan) -> bool {
     if observed.machines > 0 {
@@ -216,6 +294,7 @@ impl Facts {
             since,
             drained: false,
             quiet: false,
+            webhooks: None,
         }
     }
 
@@ -228,6 +307,7 @@ impl Facts {
             since: status.since.parse().unwrap_or(Timestamp::MIN),
             drained: status.drained,
             quiet: status.quiet,
+            webhooks: status.webhooks,
         })
     }
 
@@ -239,6 +319,7 @@ impl Facts {
             since: self.since.to_string(),
             drained: self.drained,
             quiet: self.quiet,
+            webhooks: self.webhooks,
         }
     }
 }

@@ -45,6 +45,13 @@ pub struct Hibernation {
     /// `enabled` to false, or a schedule. Default: `OnRequest`. Example: `Manual`.
     #[serde(default)]
     pub wake: HibernationWake,
+
+    /// What is done about admission webhooks that would keep it from waking: those that pods of the tenant cluster itself
+    /// answer, that have `failurePolicy: Fail`, and that are asked about what a control plane and its nodes need. `Keep`:
+    /// it is not put to sleep while there is one. `Relax`: they have `failurePolicy: Ignore` until somebody is there to
+    /// answer after it woke. Default: `Keep`. Example: `Relax`.
+    #[serde(default)]
+    pub webhooks: HibernationWebhooks,
 }
 
 impl Hibernation {
@@ -81,6 +88,16 @@ pub enum HibernationWake {
     Manual,
 }
 
+/// What sleep does about admission webhooks that would keep a tenant cluster from waking.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum HibernationWebhooks {
+    /// Nothing: it does not sleep while there is one.
+    #[default]
+    Keep,
+    /// They let requests pass until somebody answers them again.
+    Relax,
+}
+
 /// How far sleep is: facts that cannot be seen again, and the phase.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -98,6 +115,21 @@ pub struct HibernationStatus {
     /// Whether no pod was left that writes to etcd, so that the backup may end. Default: false. Example: true.
     #[serde(default, skip_serializing_if = "is_false")]
     pub quiet: bool,
+    /// What was done about admission webhooks that would keep it from waking. Default: they were not looked at.
+    /// Example: `Relaxed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhooks: Option<WebhooksStatus>,
+}
+
+/// What was done about admission webhooks that would keep a tenant cluster from waking.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum WebhooksStatus {
+    /// Nothing: there was none.
+    Strict,
+    /// They are changed: some may let requests pass.
+    Relaxing,
+    /// They let requests pass until somebody is there to answer.
+    Relaxed,
 }
 
 /// That nobody uses a tenant cluster. Written when it begins; it goes with the first use.

@@ -123,11 +123,13 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
     helm.args(["upgrade", "--install", "covey", "deploy/charts/covey"]);
     helm.args(["--namespace", &operator.namespace, "--create-namespace"]);
     // The tag stays as it is between two builds; the pods must not.
-    let hash = format!("podAnnotations.covey\\.dev/binary={}", digest(own)?);
-    helm.args(["--set-string", &hash]);
+    let mut binaries = vec![own];
     if operator.adapters.contains(&Adapter::Activator) {
+        binaries.push(binary(Adapter::Activator.program())?);
         helm.args(["--set", "activator.enabled=true"]);
     }
+    let hash = format!("podAnnotations.covey\\.dev/binary={}", digest(&binaries)?);
+    helm.args(["--set-string", &hash]);
     // Machines are emulated here; the operator's default is for real processors.
     let kernel = "config.providers.kubevirt.kernel.args";
     let arguments = crate::worker::KERNEL_ARGUMENTS;
@@ -179,7 +181,10 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
     Ok(())
 }
 
-fn digest(file: &Path) -> Result<String> {
-    let bytes = std::fs::read(file).with_context(|| format!("read {}", file.display()))?;
-    Ok(hex::encode(&Sha256::digest(bytes)[..8]))
+fn digest(files: &[&Path]) -> Result<String> {
+    let mut digest = Sha256::new();
+    for file in files {
+        digest.update(std::fs::read(file).with_context(|| format!("read {}", file.display()))?);
+    }
+    Ok(hex::encode(&digest.finalize()[..8]))
 }

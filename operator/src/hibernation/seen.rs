@@ -26,6 +26,8 @@ pub struct Seen {
     pub place: Option<place::Seen>,
     /// What is left inside; none where it was not asked in this reconcile.
     pub left: Option<Left>,
+    /// Webhooks that would keep it from waking; none where it was not asked in this reconcile.
+    pub blocking: Option<Blocking>,
 }
 
 /// A request that asked that it wakes.
@@ -44,6 +46,15 @@ pub enum Left {
     Nothing,
     /// This, for people.
     Some(String),
+    /// It could not be asked, why.
+    Unknown(String),
+}
+
+/// Webhooks that would keep it from waking; of one that is awake those that let requests pass still.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Blocking {
+    /// These.
+    By(Vec<String>),
     /// It could not be asked, why.
     Unknown(String),
 }

@@ -17,7 +17,7 @@ use tenant_cp::version;
 pub mod answers;
 pub mod names;
 mod request;
-mod webhooks;
+pub mod webhooks;
 
 use self::answers::{Answer, Counted, Deprecated, Inside};
 use self::names::Names;

@@ -38,6 +38,7 @@ mod fleet;
 mod gcp;
 mod hetzner;
 mod hibernation;
+mod hibernation_webhooks;
 mod hostile;
 mod hosts;
 mod identity;

@@ -53,6 +53,7 @@ mod sessions;
 mod sleepers;
 mod tenant_objects;
 mod usage;
+mod webhooks;
 
 /// Writes at the same time.
 const PARALLEL_WRITES: usize = 8;
@@ -430,6 +431,9 @@ async fn act(
         }
         Action::AskUse => usage::ask(ctx, observed, now).await,
         Action::AskLeft { address } => left::ask(ctx, *address, observed).await,
+        Action::AskWebhooks { address, step } => {
+            webhooks::ask(ctx, *address, *step, observed, now).await;
+        }
         Action::AskVolumes { volumes } => losses::ask(ctx, volumes, observed).await,
         Action::AskNewest { cluster } => losses::ask_newest(ctx, cluster, observed).await,
         Action::AskForRestore { restore } => {

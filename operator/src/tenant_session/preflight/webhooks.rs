@@ -12,11 +12,18 @@ use super::answers::{Answer, Responder, Webhook};
 use super::request::get;
 use crate::status::one_line;
 
+pub mod relaxed;
+
 /// Configurations of each kind.
 const MOST_CONFIGURATIONS: usize = 100;
 /// Services that are looked for.
 const MOST_SERVICES: usize = 32;
 const JSON: &str = "application/json";
+const API: &str = "/apis/admissionregistration.k8s.io/v1";
+const RESOURCES: [&str; 2] = [
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+];
 const NAME: &str = "kubernetes.io/metadata.name";
 const LEASES: &str = "kube-node-lease";
 const SYSTEM: &str = "kube-system";
@@ -68,6 +75,9 @@ struct Configuration {
 struct Meta {
     name: String,
     labels: BTreeMap<String, String>,
+    annotations: Option<BTreeMap<String, String>>,
+    #[serde(rename = "resourceVersion")]
+    resource_version: String,
     r#continue: String,
 }
 
@@ -135,9 +145,10 @@ struct Slice {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Endpoint {
     conditions: Conditions,
+    node_name: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -153,17 +164,8 @@ pub(super) async fn critical(client: &Client) -> Answer<Vec<Webhook>> {
     let labels = [labels(client, SYSTEM).await?, labels(client, LEASES).await?];
     let mut responders = BTreeMap::new();
     let mut webhooks = Vec::new();
-    for kind in ["mutating", "validating"] {
-        let resource = format!("{kind}webhookconfigurations");
-        let path =
-            format!("/apis/admissionregistration.k8s.io/v1/{resource}?limit={MOST_CONFIGURATIONS}");
-        let all: Configurations = get(client, &path, JSON).await?;
-        if !all.metadata.r#continue.is_empty() || all.items.len() > MOST_CONFIGURATIONS {
-            return Err(format!(
-                "there are more than {MOST_CONFIGURATIONS} {resource}"
-            ));
-        }
-        for configuration in &all.items {
+    for resource in RESOURCES {
+        for configuration in &configurations(client, resource).await? {
             for declared in &configuration.webhooks {
                 let Some(of_leases) = declared.concerns(&labels) else {
                     continue;
@@ -177,8 +179,8 @@ pub(super) async fn critical(client: &Client) -> Answer<Vec<Webhook>> {
                         &format!("{}/{}", configuration.metadata.name, declared.name),
                         253,
                     ),
-                    // Left out it is `Fail`, and ten seconds.
-                    must_answer: declared.failure_policy.as_deref() != Some("Ignore"),
+                    must_answer: declared.must_answer(),
+                    // Left out it is ten.
                     seconds: declared.timeout_seconds.unwrap_or(10),
                     of_leases,
                     responder,
@@ -187,6 +189,17 @@ pub(super) async fn critical(client: &Client) -> Answer<Vec<Webhook>> {
         }
     }
     Ok(webhooks)
+}
+
+async fn configurations(client: &Client, resource: &str) -> Answer<Vec<Configuration>> {
+    let path = format!("{API}/{resource}?limit={MOST_CONFIGURATIONS}");
+    let all: Configurations = get(client, &path, JSON).await?;
+    if !all.metadata.r#continue.is_empty() || all.items.len() > MOST_CONFIGURATIONS {
+        return Err(format!(
+            "there are more than {MOST_CONFIGURATIONS} {resource}"
+        ));
+    }
+    Ok(all.items)
 }
 
 async fn labels(client: &Client, namespace: &str) -> Answer<Labels> {
@@ -198,6 +211,11 @@ async fn labels(client: &Client, namespace: &str) -> Answer<Labels> {
 }
 
 impl Declared {
+    /// Left out it has to.
+    fn must_answer(&self) -> bool {
+        self.failure_policy.as_deref() != Some("Ignore")
+    }
+
     /// Whether it is asked about Leases; none where it is asked about nothing that a control plane needs.
     fn concerns(&self, [system, leases]: &[Labels; 2]) -> Option<bool> {
         let selects = |labels| {
@@ -276,23 +294,28 @@ async fn responder(
 }
 
 async fn ready(client: &Client, service: &Service) -> Responder {
-    let path = format!(
+    match get::<Slices>(client, &slices_of(service), JSON).await {
+        Ok(slices) => match slices.ready().next() {
+            Some(_) => Responder::Answered,
+            None => Responder::Nobody,
+        },
+        Err(why) => Responder::Unknown(why),
+    }
+}
+
+fn slices_of(service: &Service) -> String {
+    format!(
         "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices?limit=20&labelSelector=kubernetes.io%2Fservice-name%3D{}",
         service.namespace, service.name
-    );
-    match get::<Slices>(client, &path, JSON).await {
-        Ok(slices) => {
-            let mut endpoints = slices
-                .items
-                .iter()
-                .flat_map(|slice| slice.endpoints.iter().flatten());
-            // Left out it is taken for ready (`EndpointConditions`).
-            match endpoints.any(|endpoint| endpoint.conditions.ready != Some(false)) {
-                true => Responder::Answered,
-                false => Responder::Nobody,
-            }
-        }
-        Err(why) => Responder::Unknown(why),
+    )
+}
+
+impl Slices {
+    fn ready(&self) -> impl Iterator<Item = &Endpoint> {
+        let slices = self.items.iter();
+        let endpoints = slices.flat_map(|slice| slice.endpoints.iter().flatten());
+        // Left out it is taken for ready (`EndpointConditions`).
+        endpoints.filter(|endpoint| endpoint.conditions.ready != Some(false))
     }
 }
 

@@ -36,7 +36,7 @@ async fn answer(
     now: Timestamp,
 ) -> Result<Believed, String> {
     let budget = Budget::waiting(PATIENCE);
-    let client = sessions::rotating(ctx, observed, address, &budget, now)?;
+    let client = sessions::administering(ctx, observed, address, &budget, now)?;
     let asking = Box::pin(async {
         match write {
             Some((field, authorities)) => aggregated::write(&client, *field, authorities).await,

@@ -34,7 +34,7 @@ async fn answer(
     now: Timestamp,
 ) -> Result<BTreeSet<String>, String> {
     let budget = Budget::waiting(PATIENCE);
-    let client = sessions::rotating(ctx, observed, address, &budget, now)?;
+    let client = sessions::administering(ctx, observed, address, &budget, now)?;
     let asked = budget.within(Box::pin(nodes::ask(&client))).await;
     asked.map_err(|error| error.to_string())?
 }

@@ -197,12 +197,12 @@ pub(super) fn administrator(
     Ok(session(ctx, observed, address, pair))
 }
 
-/// The administrator's client for what a rotation asks and writes, within a budget of its own: the tenant is asked only
+/// The administrator's client for what a rotation or sleep asks and writes, within a budget of its own: the tenant is asked only
 /// while nobody else is kept waiting by it, and only by who leads.
 ///
 /// # Errors
 /// Why there is none now.
-pub(super) fn rotating(
+pub(super) fn administering(
     ctx: &Context,
     observed: &Observed,
     address: (IpAddr, u16),

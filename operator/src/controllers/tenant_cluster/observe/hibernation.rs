@@ -57,6 +57,7 @@ pub(super) async fn read(
             place
         }),
         left: None,
+        blocking: None,
     }))
 }
 

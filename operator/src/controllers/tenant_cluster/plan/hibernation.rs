@@ -27,7 +27,7 @@ use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::hibernation::parts;
 use crate::hibernation::place::{self, Entry};
 use crate::hibernation::seen::Left;
-use crate::hibernation::{self, Facts, Phase};
+use crate::hibernation::{self, Facts, Phase, webhooks};
 use crate::restoring::Workload;
 use crate::rotation::told::goes_on;
 use crate::status::Waiting;
@@ -41,6 +41,8 @@ use said::Why;
 const PAUSE: Duration = Duration::from_secs(5);
 /// Pause before a second look where what runs was looked at a moment too early.
 const MISSED: Duration = Duration::from_secs(1);
+/// Pause between two looks at webhooks that are in its way, or let requests pass.
+const BLOCKED: Duration = Duration::from_secs(30);
 /// How long the API has to answer before the activator's port is given back: whoever is held needs a moment to be handed on.
 const HANDED_ON: SignedDuration = SignedDuration::from_secs(10);
 
@@ -91,6 +93,8 @@ impl Sleep {
             busy,
             machines: seen.machines,
             left: seen.left.clone(),
+            policy: spec.webhooks,
+            blocking: seen.blocking.clone(),
             pods: seen.pods(),
             answers: matches!(observed.tenant, Tenant::Answers { .. }) || observed.was_ready(),
             now,
@@ -109,6 +113,12 @@ impl Sleep {
             }
         };
         let mut plan = hibernation::plan(&looked);
+        let is_asked_for = spec.enabled || scheduled.is_some();
+        if !is_asked_for && facts.is_none() && matches!(plan.phase, Phase::Busy(_)) {
+            // As above.
+            let enabled = false;
+            plan = hibernation::plan(&hibernation::Observed { enabled, ..looked });
+        }
         let place = seen.place.as_ref();
         let uid = observed.cluster.metadata.uid.as_deref().unwrap_or_default();
         if plan.record.is_none() && place.is_some_and(|place| place.is_of(uid)) {
@@ -176,6 +186,10 @@ impl Sleep {
             && let Some(address) = endpoint::observed_address(observed)
         {
             part.actions.push(Action::AskLeft { address });
+        } else if let Some(step) = self.plan.webhooks
+            && let Some(address) = endpoint::observed_address(observed)
+        {
+            part.actions.push(Action::AskWebhooks { address, step });
         } else {
             self.stand_in(valid, observed, &mut part);
         }
@@ -261,9 +275,13 @@ impl Sleep {
         let left = |pods: &str| format!("waits until the pods of {pods} are gone");
         Some(match &self.plan.phase {
             Phase::Awake | Phase::Woken | Phase::Asleep => return None,
-            Phase::Busy(why) => format!("is put to sleep later: waits for {why}"),
+            Phase::Busy(why) => format!("is put to sleep later: {why}"),
+            Phase::Relaxed(why) => why.clone(),
             Phase::Waking => "what ran before it slept starts".to_owned(),
             Phase::Stop(parts::Part::Autoscaler | parts::Part::Machines) => {
+                if let Some(why) = webhooks::strict_again(seen.blocking.as_ref()) {
+                    return Some(why);
+                }
                 match (seen.machines, &seen.left) {
                     (0, Some(Left::Some(left))) => {
                         format!("waits until nothing is left on nodes: {left}")
@@ -294,12 +312,13 @@ impl Sleep {
         };
         let status = observed.cluster.status.as_ref();
         let said = status.is_some_and(|status| says(&status.conditions));
-        let is_left = observed.hibernation.as_ref().is_some_and(|seen| {
+        let seen = observed.hibernation.as_ref();
+        let is_left = seen.is_some_and(|seen| {
             seen.machines == 0 && matches!(seen.left, Some(Left::Some(_) | Left::Unknown(_)))
         });
         match &self.plan.phase {
-            Phase::Busy(_) if !said && says(&plan.status.conditions) => {
-                Some(Notice::normal(Reason::FallingAsleep, words))
+            Phase::Busy(_) | Phase::Relaxed(_) if !said && says(&plan.status.conditions) => {
+                Some(Notice::normal(self.plan.phase.reason()?, words))
             }
             Phase::Stop(parts::Part::Autoscaler | parts::Part::Machines) if said && is_left => {
                 Some(Notice::warning(Reason::FallingAsleep, words))
@@ -325,6 +344,12 @@ impl Sleep {
         if !self.is_on() && place.is_some_and(|place| place.is_of(uid)) {
             let again = HANDED_ON.unsigned_abs();
             plan.requeue_after = plan.requeue_after.map(|after| after.min(again));
+        }
+        let is_blocked = observed.hibernation.as_ref();
+        let is_blocked = is_blocked.is_some_and(|seen| seen.blocking.is_some());
+        if is_blocked && matches!(self.plan.phase, Phase::Busy(_) | Phase::Relaxed(_)) {
+            // Nobody watches webhooks, or who answers for them.
+            plan.requeue_after = plan.requeue_after.map(|after| after.min(BLOCKED));
         }
         let Some(reason) = self.plan.phase.reason() else {
             return;

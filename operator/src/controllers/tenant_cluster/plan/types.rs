@@ -25,6 +25,7 @@ use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::etcd_replacement::step::Step;
 use crate::etcd_space;
 use crate::hibernation::place::Entry;
+use crate::hibernation::webhooks;
 use crate::status::Waiting;
 use crate::tenant_session::aggregated::Field;
 
@@ -284,6 +285,13 @@ pub enum Action {
     AskLeft {
         /// Address of the Service.
         address: (IpAddr, u16),
+    },
+    /// Ask the tenant's API about webhooks that would keep it from waking, and change them.
+    AskWebhooks {
+        /// Address of the Service.
+        address: (IpAddr, u16),
+        /// What is asked or done.
+        step: webhooks::Step,
     },
     /// Look whether PersistentVolumes are there that members of etcd had whose claims are gone.
     AskVolumes {

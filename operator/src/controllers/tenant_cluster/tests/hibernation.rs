@@ -4,7 +4,9 @@
 //!
 //! Invariant: no plan deletes a claim, a Secret or a Service for it; the end is the same wherever the operator dies.
 
-use api::tenant_cluster::{HibernationPhase, HibernationStatus};
+use api::tenant_cluster::{
+    HibernationPhase, HibernationStatus, HibernationWebhooks, WebhooksStatus,
+};
 
 use super::*;
 use tenant_cp::names;
@@ -164,6 +166,67 @@ fn what_members_of_etcd_had_when_they_ended_is_known_when_they_wake() {
     go_on(&mut world, usize::MAX, false);
     // What came since counts from the next time on.
     assert_eq!(noted(&world), [Some(1_234); 3]);
+}
+
+const STRICT: [(&str, &str); 2] = [("policy/nodes", "Fail"), ("policy/pods", "Fail")];
+
+#[test]
+fn webhooks_that_would_keep_it_from_waking_keep_it_awake_and_are_named() {
+    let mut world = awake();
+    world.sleep.webhooks = STRICT.into();
+    want(&mut world, true);
+    go_on(&mut world, usize::MAX, false);
+    assert_eq!((told(&world), world.sleep.machines), (None, 2));
+    let (status, message) = (world.condition("Progressing"), world.condition("Ready"));
+    assert_eq!((&*status.0, &*status.1), ("True", "FallingAsleep"));
+    assert_eq!(message.0, "True");
+    let said = world.sleep.said.iter().map(|notice| &*notice.message);
+    let said: Vec<_> = said.collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].contains("webhook policy/nodes, policy/pods, which"),
+        "{said:?}"
+    );
+    let writes = world.writes;
+    go_on(&mut world, usize::MAX, false);
+    assert_eq!(world.writes, writes);
+    // Or it is changed on which occasion it sleeps.
+    world.cluster.spec.hibernation.webhooks = HibernationWebhooks::Relax;
+    go_on(&mut world, usize::MAX, false);
+    assert_eq!(phase(&world), Some(HibernationPhase::Asleep));
+    let policies: Vec<_> = world.sleep.webhooks.values().copied().collect();
+    assert_eq!(policies, ["Ignore"; 2]);
+}
+
+#[test]
+fn webhooks_have_to_answer_again_once_somebody_is_there_wherever_the_operator_dies() {
+    let mut whole = awake();
+    whole.sleep.webhooks = STRICT.into();
+    whole.cluster.spec.hibernation.webhooks = HibernationWebhooks::Relax;
+    for (budget, erases) in (0..).flat_map(|budget| [(budget, false), (budget, true)]) {
+        let mut world = whole.clone();
+        want(&mut world, true);
+        let died = go_on(&mut world, budget, erases);
+        assert_eq!(phase(&world), Some(HibernationPhase::Asleep), "{budget}");
+        want(&mut world, false);
+        go_on(&mut world, budget, erases);
+        let status = told(&world).unwrap();
+        assert_eq!(status.webhooks, Some(WebhooksStatus::Relaxed), "{budget}");
+        assert_eq!(world.condition("Ready").0, "True", "{budget}");
+        let conditions = world.cluster.status.iter().flat_map(|s| &s.conditions);
+        let mut says = conditions.map(|condition| &condition.message);
+        let wanted = "nobody is there yet to answer for webhook policy/nodes, policy/pods";
+        assert!(says.any(|message| message.starts_with(wanted)), "{budget}");
+        world.sleep.answers = true;
+        go_on(&mut world, budget, erases);
+        assert_eq!(
+            (told(&world), &world.sleep.webhooks),
+            (None, &STRICT.into())
+        );
+        if !died && erases {
+            break;
+        }
+    }
 }
 
 #[test]

@@ -24,6 +24,7 @@ use crate::etcd_replacement::patience::Patience;
 use crate::etcd_replacement::step::Step;
 use crate::etcd_space::looks::{Glance, LastSaid};
 use crate::etcd_space::plan::Step as SpaceStep;
+use crate::hibernation::webhooks;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
 use crate::rotation::kubelets::Kubelets;
@@ -451,6 +452,12 @@ impl World {
                 self.keep_sleeper(entry, observed);
             }
             Action::AskLeft { .. } => self.ask_left(observed),
+            Action::AskWebhooks { step, .. } => {
+                if self.changes_webhooks(*step) && !self.spend(budget) {
+                    return false;
+                }
+                self.ask_webhooks(*step, observed);
+            }
             Action::AskUse => self.ask_use(observed),
             Action::AskVolumes { volumes } => {
                 let seen = |(uid, name): &(String, String)| {

@@ -49,7 +49,7 @@ async fn answer(
     now: Timestamp,
 ) -> Result<Rewritten, String> {
     let budget = Budget::waiting(PATIENCE);
-    let api = sessions::rotating(ctx, observed, address, &budget, now)?;
+    let api = sessions::administering(ctx, observed, address, &budget, now)?;
     let uid = observed.cluster.uid().unwrap_or_default();
     let terms = Terms {
         generation,

@@ -17,7 +17,8 @@ use super::{NS, World};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::hibernation::idle::{Look, Usage};
 use crate::hibernation::place::{self, Entry};
-use crate::hibernation::seen::{Asked, Left, Seen};
+use crate::hibernation::seen::{Asked, Blocking, Left, Seen};
+use crate::hibernation::webhooks::Step;
 use crate::hibernation::{holds_backup, is_of_interest};
 
 /// What is played of sleep.
@@ -29,6 +30,10 @@ pub(in super::super) struct Sleeper {
     pub(in super::super) left: Option<&'static str>,
     /// When a request asked.
     pub(in super::super) asked: Option<Timestamp>,
+    /// Webhooks of it that would keep it from waking, with their policy.
+    pub(in super::super) webhooks: BTreeMap<&'static str, &'static str>,
+    /// Whether somebody is there to answer for them.
+    pub(in super::super) answers: bool,
     /// Components whose pods do not end.
     pub(in super::super) lingering: BTreeSet<&'static str>,
     /// What its kube-apiservers have counted of use; none where they do not answer.
@@ -75,6 +80,7 @@ impl World {
             }),
             place: self.see_place(),
             left: None,
+            blocking: None,
         })
     }
 
@@ -129,6 +135,45 @@ impl World {
         };
         self.sleep.look = (Some(look.clone()), self.sleep.look.1 + 1);
         observed.usage.now = Some(look);
+    }
+
+    /// The policy that webhooks get.
+    fn policy(&self, step: Step) -> Option<&'static str> {
+        match step {
+            Step::Relax => Some("Ignore"),
+            Step::Restore if self.sleep.answers => Some("Fail"),
+            Step::Look | Step::Restore => None,
+        }
+    }
+
+    pub(super) fn changes_webhooks(&self, step: Step) -> bool {
+        let policy = self.policy(step);
+        let mut webhooks = self.sleep.webhooks.values();
+        policy.is_some_and(|policy| webhooks.any(|one| *one != policy))
+    }
+
+    pub(super) fn ask_webhooks(&mut self, step: Step, observed: &mut Observed) {
+        self.sleep.questions += 1;
+        let policy = self.policy(step);
+        let asked_for = if step == Step::Restore {
+            "Ignore"
+        } else {
+            "Fail"
+        };
+        let blocking = match self.runs("Deployment", names::CONTROL_PLANE) {
+            false => Blocking::Unknown("connection refused".to_owned()),
+            true => {
+                for one in self.sleep.webhooks.values_mut() {
+                    *one = policy.unwrap_or(one);
+                }
+                let left = self.sleep.webhooks.iter();
+                let left = left.filter(|(_, policy)| **policy == asked_for);
+                Blocking::By(left.map(|(name, _)| (*name).to_owned()).collect())
+            }
+        };
+        if let Some(seen) = &mut observed.hibernation {
+            seen.blocking = Some(blocking);
+        }
     }
 
     pub(super) fn ask_left(&mut self, observed: &mut Observed) {
