@@ -24,7 +24,6 @@ use crate::etcd_replacement::patience::Patience;
 use crate::etcd_replacement::step::Step;
 use crate::etcd_space::looks::{Glance, LastSaid};
 use crate::etcd_space::plan::Step as SpaceStep;
-use crate::hibernation::webhooks;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
 use crate::rotation::kubelets::Kubelets;
