@@ -115,13 +115,13 @@ pub struct HibernationStatus {
     /// Whether no pod was left that writes to etcd, so that the backup may end. Default: false. Example: true.
     #[serde(default, skip_serializing_if = "is_false")]
     pub quiet: bool,
-    /// What was done about admission webhooks that would keep it from waking. Default: they were not looked at.
-    /// Example: `Relaxed`.
+    /// What was done about admission webhooks that would keep it from waking.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhooks: Option<WebhooksStatus>,
 }
 
-/// What was done about admission webhooks that would keep a tenant cluster from waking.
+/// What was done about admission webhooks that would keep a tenant cluster from waking. Default: they were not looked at.
+/// Example: `Relaxed`.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum WebhooksStatus {
     /// Nothing: there was none.

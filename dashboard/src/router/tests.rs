@@ -102,9 +102,9 @@ async fn every_request_to_the_api_has_the_token_of_who_looks() {
     );
     joe.get("/pools").await;
     assert!(fake.asked().iter().any(|a| a.starts_with("joe GET ")));
-    // Ten of the page, the rights, and who it is; no Secret.
+    // Eleven of the page, the rights, and who it is; no Secret.
     let of_jane = asked.iter().filter(|a| a.starts_with("jane ")).count();
-    assert!(of_jane <= 12, "{asked:#?}");
+    assert!(of_jane <= 13, "{asked:#?}");
     assert!(!asked.iter().any(|a| a.contains("secrets")), "{asked:?}");
 }
 
