@@ -231,7 +231,9 @@ fn asleep(observed: &Observed, mut facts: Facts, plan: &mut Plan) {
             // What an autoscaler that ends asks for is not done: pools have no machines whatever their size says.
             Part::Autoscaler => false,
             Part::Machines => {
-                !facts.drained && !(is_drained(observed, plan) && is_let(observed, facts, plan))
+                let is_over =
+                    facts.drained || (is_drained(observed, plan) && is_let(observed, facts, plan));
+                !is_over
             }
             Part::Adapters | Part::ControlPlane | Part::Backup | Part::Etcd => {
                 observed.pods.get(&part).is_some_and(|pods| *pods > 0)
