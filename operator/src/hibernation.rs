@@ -173,7 +173,11 @@ pub fn plan(observed: &Observed) -> Plan {
 
 /// Sends it to sleep, unless webhooks would keep it from waking.
 fn begin(observed: &Observed, facts: Facts, plan: &mut Plan) {
-    match webhooks::at_begin(observed) {
+    match webhooks::at_begin(
+        observed.blocking.as_ref(),
+        observed.policy,
+        observed.answers,
+    ) {
         webhooks::Begin::Ask => plan.webhooks = Some(Step::Look),
         webhooks::Begin::Later(why) => plan.phase = Phase::Busy(why),
         webhooks::Begin::With(webhooks) => {
@@ -202,7 +206,7 @@ fn awake(observed: &Observed, facts: Facts, plan: &mut Plan) {
             ..Facts::begun(facts.since)
         });
     } else if observed.answers && is_relaxed {
-        match webhooks::when_restored(observed) {
+        match webhooks::when_restored(observed.blocking.as_ref()) {
             webhooks::Change::Ask => plan.webhooks = Some(Step::Restore),
             webhooks::Change::Later(why) => plan.phase = Phase::Relaxed(why),
             webhooks::Change::Over => {
@@ -258,7 +262,7 @@ fn asleep(observed: &Observed, mut facts: Facts, plan: &mut Plan) {
 
 /// Has webhooks let requests pass; nothing ends before they do.
 fn relax(observed: &Observed, mut facts: Facts, plan: &mut Plan) {
-    match webhooks::when_relaxed(observed) {
+    match webhooks::when_relaxed(observed.blocking.as_ref()) {
         webhooks::Change::Ask => plan.webhooks = Some(Step::Relax),
         webhooks::Change::Later(why) => plan.phase = Phase::Busy(why),
         webhooks::Change::Over => {
@@ -273,7 +277,7 @@ fn is_let(observed: &Observed, facts: Facts, plan: &mut Plan) -> bool {
     if facts.webhooks != Some(WebhooksStatus::Relaxed) {
         return true;
     }
-    match webhooks::when_relaxed(observed) {
+    match webhooks::when_relaxed(observed.blocking.as_ref()) {
         webhooks::Change::Ask => plan.webhooks = Some(Step::Relax),
         webhooks::Change::Later(_) => {}
         webhooks::Change::Over => return true,

@@ -1,6 +1,7 @@
 //! The page of a tenant cluster: what is wrong with it first, then all of it.
 //!
 //! Invariant: pure. What could not be read is said in its place, and lists that are cut say so.
+//! Long because it is one page, section by section.
 
 use api::{AccessGrant, Machine, NodePool, Restore, Snapshot, TenantCluster};
 use insight::description::told;

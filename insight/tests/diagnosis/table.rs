@@ -737,7 +737,7 @@ pub(crate) const TABLE: &[Row] = &[
                 &json!({}),
                 ("False", "GrantSecretTaken"),
                 "2026-11-28T20:00:00Z",
-            )
+            );
         },
         "grants",
         Level::Warning,
@@ -751,7 +751,7 @@ pub(crate) const TABLE: &[Row] = &[
                 &json!({}),
                 ("True", "GrantIssued"),
                 "2026-11-27T12:30:00Z",
-            )
+            );
         },
         "grants",
         Level::Warning,

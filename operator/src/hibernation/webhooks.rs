@@ -5,7 +5,6 @@
 
 use api::tenant_cluster::{HibernationWebhooks, WebhooksStatus};
 
-use super::Observed;
 use super::seen::Blocking;
 
 /// Names that people are told.
@@ -42,10 +41,15 @@ pub(super) enum Change {
     Over,
 }
 
-pub(super) fn at_begin(observed: &Observed) -> Begin {
-    match (&observed.blocking, observed.policy) {
+/// `answers`: whether its API does, or ever did.
+pub(super) fn at_begin(
+    blocking: Option<&Blocking>,
+    policy: HibernationWebhooks,
+    answers: bool,
+) -> Begin {
+    match (blocking, policy) {
         // Nobody ever reached one that has not started yet.
-        _ if !observed.answers => Begin::With(WebhooksStatus::Strict),
+        _ if !answers => Begin::With(WebhooksStatus::Strict),
         (None, _) => Begin::Ask,
         (Some(Blocking::Unknown(why)), _) => {
             Begin::Later(format!("it is not known which webhooks it has: {why}"))
@@ -63,8 +67,8 @@ pub(super) fn at_begin(observed: &Observed) -> Begin {
     }
 }
 
-pub(super) fn when_relaxed(observed: &Observed) -> Change {
-    change(observed, strict)
+pub(super) fn when_relaxed(blocking: Option<&Blocking>) -> Change {
+    change(blocking, strict)
 }
 
 /// Why it goes no further although nothing is left on nodes, for people.
@@ -85,8 +89,8 @@ fn strict(why: Result<String, &str>) -> String {
     }
 }
 
-pub(super) fn when_restored(observed: &Observed) -> Change {
-    change(observed, |why| match why {
+pub(super) fn when_restored(blocking: Option<&Blocking>) -> Change {
+    change(blocking, |why| match why {
         Ok(names) => format!(
             "nobody is there yet to answer for webhook {names}: requests pass without being asked about"
         ),
@@ -94,8 +98,8 @@ pub(super) fn when_restored(observed: &Observed) -> Change {
     })
 }
 
-fn change(observed: &Observed, words: fn(Result<String, &str>) -> String) -> Change {
-    match &observed.blocking {
+fn change(blocking: Option<&Blocking>, words: fn(Result<String, &str>) -> String) -> Change {
+    match blocking {
         None => Change::Ask,
         Some(Blocking::Unknown(why)) => Change::Later(words(Err(why))),
         Some(Blocking::By(names)) if names.is_empty() => Change::Over,

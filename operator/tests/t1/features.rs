@@ -130,10 +130,10 @@ fn programs_of_1_36_take_every_gate_alone() -> Result<()> {
 
 #[tokio::test]
 async fn control_plane_of_1_35_starts_with_every_gate_and_serves_every_version() -> Result<()> {
-    all_together(35).await
+    Box::pin(all_together(35)).await
 }
 
 #[tokio::test]
 async fn control_plane_of_1_36_starts_with_every_gate_and_serves_every_version() -> Result<()> {
-    all_together(36).await
+    Box::pin(all_together(36)).await
 }

@@ -7,6 +7,7 @@
 //! Of a grant with a Secret no key is made while a good certificate stands there, whatever was forgotten; the one that
 //! stands there is renewed as long as the grant is there and the platform knows its profile, whatever else is wrong with the
 //! tenant cluster; and the Secret holds none from when its rights end.
+//! Long because grants with and without a Secret are held to the same laws.
 
 use api::access_grant::USER_PREFIX;
 use api::condition::is_true;
