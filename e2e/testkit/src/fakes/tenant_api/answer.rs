@@ -31,7 +31,10 @@ pub(super) fn answer(head: &Parts, body: &[u8], state: &State, known: bool) -> R
     }
     let mut store = state.store();
     let outcome = match (head.method.clone(), info.name.is_some()) {
-        (Method::GET, true) => store.get(path).map_or(Outcome::NotFound, Outcome::Found),
+        (Method::GET, true) => match store.get(path).or_else(|| built_in(path)) {
+            Some(object) => Outcome::Found(object),
+            None => Outcome::NotFound,
+        },
         (Method::GET, false) if info.verb == "list" => {
             Outcome::Found(Page::of(head).cut(store.list(&Selection::new(&head.uri))))
         }
@@ -51,6 +54,17 @@ pub(super) fn answer(head: &Parts, body: &[u8], state: &State, known: bool) -> R
         Outcome::NotFound => status_response(404, None),
         Outcome::Exists => status_response(409, None),
     }
+}
+
+/// A namespace that nobody has to make.
+fn built_in(path: &str) -> Option<Value> {
+    let name = path.strip_prefix("/api/v1/namespaces/")?;
+    BUILT_IN.contains(&name).then(|| {
+        json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": { "name": name, "labels": { "kubernetes.io/metadata.name": name } },
+        })
+    })
 }
 
 fn write(store: &mut Store, head: &Parts, info: &RequestInfo, object: Value) -> Outcome {
