@@ -279,7 +279,7 @@ pub struct EtcdStatus {
 pub struct EtcdReplacement {
     /// Its name. Example: `etcd-1`.
     pub member: String,
-    /// UID of the pod that is older than what the member is now, and has to be made anew. Example:
+    /// UID of the pod that has to be ended: it serves what is to be removed, or is older than what the member is now. Example:
     /// `0a1b2c3d-1111-4222-8333-444455556666`.
     #[serde(rename = "podUID", default, skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,

@@ -141,6 +141,10 @@ enum Bench {
         /// Members to replace, no sooner than ten minutes after one another; 0 leaves them out
         #[arg(long, default_value_t = 3)]
         replacements: usize,
+        /// What is done with its members on purpose, in this order; `none` leaves it out
+        #[arg(long, value_delimiter = ',', default_values_t = restore::FLOWS.map(str::to_owned),
+            value_parser = clap::builder::PossibleValuesParser::new(restore::FLOWS.iter().copied().chain(["none"])))]
+        flows: Vec<String>,
         /// Kubernetes version of the tenant clusters
         #[arg(long, default_value = "1.35.4")]
         kubernetes: String,
@@ -325,10 +329,12 @@ async fn run(bench: Bench) -> Result<()> {
             data,
             deltas,
             replacements,
+            mut flows,
             kubernetes,
             patience,
             json,
         } => {
+            flows.retain(|flow| flow != "none");
             let options = restore::Options {
                 rate,
                 load: Duration::from_secs(load),
@@ -337,6 +343,7 @@ async fn run(bench: Bench) -> Result<()> {
                 data_mib: data,
                 deltas,
                 replacements,
+                flows,
                 version: kubernetes,
                 patience: Duration::from_secs(patience),
             };

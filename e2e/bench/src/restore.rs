@@ -27,6 +27,7 @@ use suites::scenario::pods::{self, Command};
 use suites::scenario::{self, Scenario};
 
 use self::figures::{Ack, losses_s, lost, samples};
+pub use self::flows::FLOWS;
 use self::load::{Load, fill};
 pub use self::options::Options;
 use self::options::{BESIDE, BETWEEN, ready};
@@ -93,7 +94,7 @@ async fn measure(
         tenant.delete().await?;
         tenant.gone(options.patience).await?;
     }
-    if options.replacements > 0 {
+    if options.replacements > 0 || !options.flows.is_empty() {
         replacements(s, options, report, say).await?;
     }
     Ok(())
@@ -346,8 +347,10 @@ async fn replacements(
             time.as_secs_f64()
         ));
     }
-    report.member_replaced_s = Spread::of(&times);
-    report.record("replacement", &replaced);
+    if !times.is_empty() {
+        report.member_replaced_s = Spread::of(&times);
+        report.record("replacement", &replaced);
+    }
     let measured = flows::measure(s.client(), &tenant, &kubeconfig, &load, options, say).await?;
     acks.extend(measured.acks);
     report.notes.extend(measured.notes);

@@ -61,6 +61,8 @@ pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat, repairs: bool) -> Option
         return Some(Due::Learner(id));
     }
     let alive = facts.is_alive(seat, id);
+    // One that is being stopped is not one that came back.
+    let counts = alive || facts.is_to_be_stopped(seat);
     let recorded = facts.recorded(seat);
     let is_recorded = recorded.is_some_and(|r| r.id.as_deref() == Some(id));
     // What was added is not what was slow.
@@ -68,7 +70,7 @@ pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat, repairs: bool) -> Option
     let is_slow = || facts.slow.as_ref() == Some(&seat.name) && may_be_slow(facts, seat);
     let is_odd = facts.odd.as_ref() == Some(&seat.name);
     let is_seen = !matches!(seat.claim, Known::Unknown { .. });
-    if is_seen && (is_odd || (alive && is_whole && is_slow())) {
+    if is_seen && (is_odd || (counts && is_whole && is_slow())) {
         return Some(Due::Lost { id, alive });
     }
     // Nobody else has what one has that votes alone.
@@ -81,6 +83,10 @@ pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat, repairs: bool) -> Option
         Known::Known(claim) => {
             let is_same = recorded.is_some_and(|r| r.volume_uid == claim.uid);
             match (is_same, is_recorded) {
+                // It was stopped to be moved.
+                (true, true) if !alive && counts && is_misplaced(facts.class.as_ref(), claim) => {
+                    misplaced(facts, claim, id)
+                }
                 // Its data is where it runs.
                 _ if alive && runs_on(seat, claim)? => {
                     let is_whole = recorded.is_some_and(|r| r.started && !r.learner);
@@ -148,7 +154,10 @@ fn is_going(facts: &Facts, seat: &Seat) -> bool {
 /// What the start gate says, for certain of this volume and of what the member is now.
 pub(super) fn refusal(facts: &Facts, seat: &Seat) -> Option<Refusal> {
     match &seat.pod {
-        Known::Known(pod) if !pod.terminating && !facts.is_stale(pod) => pod.refusal,
+        Known::Known(pod) if !pod.terminating => {
+            let is_of_before = facts.is_stale(pod) && !facts.is_to_be_stopped(seat);
+            pod.refusal.filter(|_| !is_of_before)
+        }
         _ => None,
     }
 }

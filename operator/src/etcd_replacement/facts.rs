@@ -156,6 +156,16 @@ impl Facts {
         stale == Some(&pod.uid)
     }
 
+    /// Whether a member that votes served when its replacement was begun, and so has to be stopped before it is removed.
+    #[must_use]
+    pub fn is_to_be_stopped(&self, seat: &Seat) -> bool {
+        let replacing = self.known.replacing.as_ref();
+        let was_begun = replacing.is_some_and(|r| r.member == seat.name && r.pod_uid.is_some());
+        // That of one that was added has its vote to come.
+        let is_whole = self.recorded(seat).is_some_and(|r| r.started && !r.learner);
+        was_begun && is_whole
+    }
+
     /// Whether a member that votes runs, and says itself that it is this member of this cluster. While
     /// the alarm CORRUPT is raised none is ready, and neither is a learner ever (etcd's `/readyz`).
     #[must_use]

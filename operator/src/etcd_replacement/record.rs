@@ -5,16 +5,24 @@
 use api::tenant_cluster::{EtcdMemberStatus, EtcdReplacement, EtcdStatus};
 use kit_objects::known::Known;
 
-use crate::etcd_replacement::facts::{Claim, Facts, Seat};
+use crate::etcd_replacement::facts::{Claim, Facts, Pod, Seat};
 
 /// The status with this member being replaced.
 pub(super) fn begun(facts: &Facts, seat: &Seat) -> EtcdStatus {
     EtcdStatus {
+        last_replacement: Some(facts.now.to_string()),
+        ..to_be_stopped(facts, seat, None)
+    }
+}
+
+/// The status with a member being replaced that serves, and so has to be stopped first: by this pod it is known whether it
+/// was.
+pub(super) fn to_be_stopped(facts: &Facts, seat: &Seat, pod: Option<&Pod>) -> EtcdStatus {
+    EtcdStatus {
         replacing: Some(EtcdReplacement {
             member: seat.name.clone(),
-            pod_uid: None,
+            pod_uid: pod.map(|pod| pod.uid.clone()),
         }),
-        last_replacement: Some(facts.now.to_string()),
         ..facts.known.clone()
     }
 }

@@ -8,7 +8,9 @@ use kit_objects::known::Known;
 
 use crate::etcd_replacement::due::{Due, refusal};
 use crate::etcd_replacement::facts::{Claim, Facts, Pod, Refusal, Seat, is_of};
-use crate::etcd_replacement::record::{added, adopted, begun, served, with, without};
+use crate::etcd_replacement::record::{
+    added, adopted, begun, served, to_be_stopped, with, without,
+};
 use crate::etcd_replacement::step::{Next, Step};
 use crate::etcd_replacement::wait::{Slow, Wait};
 use crate::tenant_session::etcd::answers::MemberStatus;
@@ -190,9 +192,12 @@ fn surplus(facts: &Facts, seat: &Seat, (id, votes): (&str, bool)) -> Next {
 /// One that is to have a volume of another class.
 fn misplaced(facts: &Facts, seat: &Seat, id: &str) -> Next {
     match &facts.set {
-        Known::Known(set) if set.class == facts.class => {
-            lost(facts, seat, (id, true), facts.may_resize)
-        }
+        Known::Known(set) if set.class == facts.class => lost(
+            facts,
+            seat,
+            (id, facts.is_alive(seat, id)),
+            facts.may_resize,
+        ),
         // What makes its claim anew would make it as it was.
         Known::Known(set) if facts.may_resize => Next::step(
             seat,
@@ -206,7 +211,7 @@ fn misplaced(facts: &Facts, seat: &Seat, id: &str) -> Next {
 
 /// One that votes, and whose data is lost, or is where it is not to be.
 fn lost(facts: &Facts, seat: &Seat, (id, alive): (&str, bool), may_begin: bool) -> Next {
-    if !alive && !is_absent_for_long(facts, seat) {
+    if !alive && !facts.is_to_be_stopped(seat) && !is_absent_for_long(facts, seat) {
         return Next::wait(seat, Wait::Absence);
     }
     let others = voters(facts, seat);
@@ -234,7 +239,8 @@ fn lost(facts: &Facts, seat: &Seat, (id, alive): (&str, bool), may_begin: bool) 
     }
     let leads = answers.iter().any(|a| a.leader.as_deref() == Some(id));
     if !leads {
-        return Next::step(seat, Step::Remove { id: id.to_owned() });
+        let stops = stop(facts, seat, (id, alive));
+        return stops.unwrap_or_else(|| Next::step(seat, Step::Remove { id: id.to_owned() }));
     }
     let best = answers.iter().max_by_key(|answer| answer.applied);
     match best.filter(|_| alive) {
@@ -247,6 +253,27 @@ fn lost(facts: &Facts, seat: &Seat, (id, alive): (&str, bool), may_begin: bool) 
         ),
         // They are about to choose another one.
         None => Next::wait(seat, Wait::Others),
+    }
+}
+
+/// One that serves is stopped before it is removed: a process that stops answers what it was asked, and one that is removed
+/// does not (`server/etcdserver/server.go`, `applyConfChange`). None once it takes no more requests, which is before its
+/// process ends (`server/embed/etcd.go`, `stopServers`): the next one would take some again.
+fn stop(facts: &Facts, seat: &Seat, (id, alive): (&str, bool)) -> Option<Next> {
+    let Known::Known(pod) = &seat.pod else {
+        return None;
+    };
+    if !facts.is_stale(pod) {
+        let is_new = alive && !facts.is_to_be_stopped(seat);
+        let noted = || Step::Record(to_be_stopped(facts, seat, Some(pod)));
+        return is_new.then(|| Next::step(seat, noted()));
+    }
+    let since = facts.last_replacement();
+    let is_long = since.is_some_and(|since| facts.elapsed(since) >= facts.patience.absent);
+    match pod.terminating {
+        false => Some(restart(seat, pod)),
+        true if is_long || facts.says(seat, id).is_none() => None,
+        true => Some(Next::wait(seat, Wait::Member(Slow::Going))),
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Options {
     pub deltas: u64,
     /// Members to replace, one after another; 0 leaves them out.
     pub replacements: usize,
+    /// What is done with the members of another one on purpose, by its name in the report; empty leaves it out.
+    pub flows: Vec<String>,
     /// Kubernetes version of the tenant clusters.
     pub version: String,
     /// How long any one step may take.

@@ -9,6 +9,14 @@ use crate::etcd_replacement::patience::Patience;
 use crate::etcd_replacement::step::Step;
 
 impl World {
+    /// Whether its pod ended since it was noted that it has to be stopped.
+    fn was_stopped(&self, seat: usize) -> bool {
+        let noted = self.status.replacing.as_ref();
+        let noted = noted.and_then(|replacing| replacing.pod_uid.as_ref());
+        let pod = self.pods[seat].as_ref().map(|pod| &pod.uid);
+        noted.is_some() && noted != pod
+    }
+
     pub(super) fn is_lawful(&self, step: &Step, hidden: Hidden) {
         let serves = |entry: &Entry| self.runs(entry.seat) == Some(entry.id);
         match step {
@@ -50,6 +58,13 @@ impl World {
                     return;
                 }
                 assert!(others.len() >= 2, "{step:?}: too few are left");
+                // Nobody asks one that has not said that it is ready.
+                let pod = self.pods[entry.seat].as_ref();
+                let is_asked = serves(entry) && pod.is_some_and(|pod| pod.ready);
+                assert!(
+                    !is_asked || self.was_stopped(entry.seat),
+                    "{step:?}: requests are with it"
+                );
                 assert!(since >= Patience::default().between, "{step:?}: {since:?}");
             }
             Step::Retire {
