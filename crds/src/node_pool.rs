@@ -15,6 +15,7 @@ use crate::int_or_percent::{IntOrPercent, Round};
 pub use crate::taints::{Taint, TaintEffect};
 
 mod autoscaling;
+mod aws;
 mod azure;
 mod gcp;
 mod hetzner;
@@ -25,6 +26,7 @@ mod market;
 pub(crate) mod provider;
 mod status;
 pub use autoscaling::{Architecture, Autoscaling, Refused};
+pub use aws::Aws;
 pub use azure::Azure;
 pub use gcp::Gcp;
 pub use hetzner::Hetzner;

@@ -14,15 +14,17 @@ use serde::{Deserialize, Serialize};
 use crate::names;
 use crate::node_pool::provider::ProviderKind;
 
+mod aws;
+mod azure;
+pub use aws::AwsSubnet;
+pub use azure::AzureGroup;
+
 const ADDRESS: &str = "self.publicIPv4 || self.publicIPv6 || has(self.network)";
 const NO_ADDRESS: &str =
     "servers would have no address: set publicIPv4 or publicIPv6, or name a network";
-const ONE_CLOUD: &str =
-    "(has(self.hetzner) ? 1 : 0) + (has(self.gcp) ? 1 : 0) + (has(self.azure) ? 1 : 0) == 1";
-const CLOUD: &str = "has(self.hetzner) == has(oldSelf.hetzner) && has(self.gcp) == has(oldSelf.gcp) && has(self.azure) == has(oldSelf.azure)";
+const ONE_CLOUD: &str = "(has(self.hetzner) ? 1 : 0) + (has(self.gcp) ? 1 : 0) + (has(self.azure) ? 1 : 0) + (has(self.aws) ? 1 : 0) == 1";
+const CLOUD: &str = "has(self.hetzner) == has(oldSelf.hetzner) && has(self.gcp) == has(oldSelf.gcp) && has(self.azure) == has(oldSelf.azure) && has(self.aws) == has(oldSelf.aws)";
 const CLOUD_STAYS: &str = "the cloud of a ProviderConfig cannot change: machines are there already; make another ProviderConfig, and name it in the node pools";
-const ZONE: &str =
-    "has(self.zone) == has(oldSelf.zone) && (!has(self.zone) || self.zone == oldSelf.zone)";
 const ZONE_STAYS: &str = "zone cannot change: machines are there already; make another ProviderConfig, and name it in the node pools";
 const FIRST_KEY: &str = "self[0] == oldSelf[0]";
 const FIRST_KEY_STAYS: &str = "the first of sshKeys cannot change, because the project is known again by it; add others behind it, or make another ProviderConfig";
@@ -53,7 +55,7 @@ const FIRST_KEY_STAYS: &str = "the first of sshKeys cannot change, because the p
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new(ONE_CLOUD).message("a ProviderConfig names exactly one cloud: set hetzner, gcp or azure"),
+    validation = Rule::new(ONE_CLOUD).message("a ProviderConfig names exactly one cloud: set hetzner, gcp, azure or aws"),
     validation = Rule::new(CLOUD).message(CLOUD_STAYS)
 )]
 pub struct ProviderConfigSpec {
@@ -71,6 +73,11 @@ pub struct ProviderConfigSpec {
     /// Example: `{"credentialsSecretName": "azure", "subscriptionID": "11111111-0000-4000-8000-000000000001", "resourceGroup": "workers", "location": "westeurope", "subnetID": "/subscriptions/11111111-0000-4000-8000-000000000001/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/net/subnets/workers", "sshKey": "ssh-ed25519 AAAA"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub azure: Option<AzureGroup>,
+
+    /// A subnet of AWS. Default: none; exactly one cloud is named.
+    /// Example: `{"credentialsSecretName": "aws", "region": "eu-central-1", "zone": "eu-central-1a", "subnetID": "subnet-0123456789abcdef0"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aws: Option<AwsSubnet>,
 
     /// How much Machines may take by this ProviderConfig. What is there already is never deleted because of it.
     /// Default: none, as much as the account may have. Example: `{"machines": 20, "hourly": "0.50"}`.
@@ -217,102 +224,6 @@ pub struct GcpProject {
     pub images: BTreeMap<String, String>,
 }
 
-/// A resource group of Azure.
-#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new(ZONE).message(ZONE_STAYS))]
-pub struct AzureGroup {
-    /// Secret of the same namespace with the field `credentials.json`: what `az ad sp create-for-rbac` says of a principal
-    /// that has the roles of docs/azure.md. The operator can read it only in a namespace that has a TenantCluster.
-    /// Required, no default. Example: `azure`.
-    #[schemars(
-        length(min = 1, max = 253),
-        regex(pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
-    )]
-    pub credentials_secret_name: String,
-
-    /// ID of the subscription. Cannot change. Required, no default. Example: `11111111-0000-4000-8000-000000000001`.
-    #[serde(rename = "subscriptionID")]
-    #[schemars(
-        length(min = 36, max = 36),
-        regex(pattern = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
-    )]
-    #[x_kube(
-        validation = Rule::new("self == oldSelf").message("subscriptionID cannot change: machines are there already; make another ProviderConfig, and name it in the node pools")
-    )]
-    pub subscription_id: String,
-
-    /// Name of the resource group that machines are made in, which is there already. Cannot change. Required, no default.
-    /// Example: `workers`.
-    #[schemars(
-        length(min = 1, max = 90),
-        regex(pattern = r"^[A-Za-z0-9_().-]*[A-Za-z0-9_()-]$")
-    )]
-    #[x_kube(
-        validation = Rule::new("self == oldSelf").message("resourceGroup cannot change: machines are there already; make another ProviderConfig, and name it in the node pools")
-    )]
-    pub resource_group: String,
-
-    /// Location of all machines, by Azure's name. Cannot change. Required, no default. Example: `westeurope`.
-    #[schemars(length(min = 1, max = 32), regex(pattern = "^[a-z0-9]+$"))]
-    #[x_kube(
-        validation = Rule::new("self == oldSelf").message("location cannot change: machines are there already; make another ProviderConfig, and name it in the node pools")
-    )]
-    pub location: String,
-
-    /// Zone of all machines; the same number is another zone in another subscription. Cannot change. Default: none, Azure
-    /// chooses and does not say which. Example: `1`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 1), regex(pattern = "^[1-9]$"))]
-    pub zone: Option<String>,
-
-    /// ID of the subnet that machines are in; its network is in the same location. Required, no default.
-    /// Example: `/subscriptions/11111111-0000-4000-8000-000000000001/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/net/subnets/workers`.
-    #[serde(rename = "subnetID")]
-    #[schemars(
-        length(min = 1, max = 512),
-        regex(
-            pattern = r"^/subscriptions/[0-9a-fA-F-]{36}/resourceGroups/[A-Za-z0-9_().-]{1,90}/providers/Microsoft\.Network/virtualNetworks/[A-Za-z0-9_.-]+/subnets/[A-Za-z0-9_.-]+$"
-        )
-    )]
-    pub subnet_id: String,
-
-    /// ID of the network security group of each machine's interface. Default: none, the rules of the subnet alone.
-    /// Example: `/subscriptions/11111111-0000-4000-8000-000000000001/resourceGroups/net/providers/Microsoft.Network/networkSecurityGroups/workers`.
-    #[serde(
-        default,
-        rename = "securityGroupID",
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[schemars(
-        length(min = 1, max = 512),
-        regex(
-            pattern = r"^/subscriptions/[0-9a-fA-F-]{36}/resourceGroups/[A-Za-z0-9_().-]{1,90}/providers/Microsoft\.Network/networkSecurityGroups/[A-Za-z0-9_.-]+$"
-        )
-    )]
-    pub security_group_id: Option<String>,
-
-    /// Whether machines have a public IPv4 address, which costs by itself. Without one the subnet needs a NAT gateway.
-    /// Default: true. Example: false.
-    #[serde(default = "yes", rename = "publicIPv4")]
-    pub public_ipv4: bool,
-
-    /// Public key of SSH (RSA or Ed25519), without which Azure makes no machine. Whether anybody can use it the rules of the
-    /// network decide. Required, no default. Example: `ssh-ed25519 AAAAC3NzaC1lZDI1 jane@example.com`.
-    #[schemars(
-        length(min = 1, max = 2048),
-        regex(pattern = "^ssh-(rsa|ed25519) [A-Za-z0-9+/=]+( .*)?$")
-    )]
-    pub ssh_key: String,
-
-    /// Images by the minor version of Kubernetes (1.36) whose kubelet they hold, at most 16: IDs of versions of an image of a
-    /// gallery, or of managed images. A node pool may name another. Default: none, each node pool names one.
-    /// Example: `{"1.36": "/subscriptions/11111111-0000-4000-8000-000000000001/resourceGroups/images/providers/Microsoft.Compute/images/worker-1-36"}`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 16, "additionalProperties" = {"type": "string", "minLength": 1, "maxLength": 512, "pattern": "^/subscriptions/[0-9a-fA-F-]{36}/resourceGroups/[A-Za-z0-9_().-]{1,90}/providers/Microsoft\\.Compute/(images/[A-Za-z0-9_.-]+|galleries/[A-Za-z0-9_.]+/images/[A-Za-z0-9_.-]+/versions/[0-9.]+)$"}))]
-    pub images: BTreeMap<String, String>,
-}
-
 fn yes() -> bool {
     true
 }
@@ -396,7 +307,12 @@ impl ProviderConfigSpec {
             secret_name: &group.credentials_secret_name,
             images: &group.images,
         });
-        hetzner.or(gcp).or(azure)
+        let aws = self.aws.as_ref().map(|subnet| CloudAccount {
+            kind: ProviderKind::Aws,
+            secret_name: &subnet.credentials_secret_name,
+            images: &subnet.images,
+        });
+        hetzner.or(gcp).or(azure).or(aws)
     }
 }
 

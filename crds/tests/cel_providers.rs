@@ -9,7 +9,7 @@ use support::{change, check, create, refusals, schema};
 
 mod support;
 
-const CLOUD: &str = "a ProviderConfig names exactly one cloud: set hetzner, gcp or azure";
+const CLOUD: &str = "a ProviderConfig names exactly one cloud: set hetzner, gcp, azure or aws";
 const CLOUD_STAYS: &str = "the cloud of a ProviderConfig cannot change: machines are there already; make another \
                            ProviderConfig, and name it in the node pools";
 const ADDRESS: &str =
@@ -26,6 +26,8 @@ const SUBSCRIPTION: &str = "subscriptionID cannot change: machines are there alr
                             name it in the node pools";
 const GROUP: &str = "resourceGroup cannot change: machines are there already; make another ProviderConfig, and name it in \
                      the node pools";
+const REGION: &str = "region cannot change: machines are there already; make another ProviderConfig, and name it in the \
+                      node pools";
 const ACCOUNT: &str = "status.account of a ProviderConfig cannot change: machines are looked for where they were made; \
                        make another ProviderConfig for another account";
 
@@ -65,6 +67,15 @@ fn azure(change: &Value) -> Value {
     with_spec(&json!({ "azure": azure }))
 }
 
+fn aws(change: &Value) -> Value {
+    let mut aws = json!({"credentialsSecretName": "aws", "region": "eu-central-1", "zone": "eu-central-1a",
+        "subnetID": "subnet-0123456789abcdef0"});
+    for (key, value) in change.as_object().unwrap() {
+        aws[key] = value.clone();
+    }
+    with_spec(&json!({ "aws": aws }))
+}
+
 fn with_spec(spec: &Value) -> Value {
     json!({"apiVersion": "covey.dev/v1alpha1", "kind": "ProviderConfig",
         "metadata": {"name": "hetzner", "namespace": "team-a"}, "spec": spec})
@@ -95,10 +106,25 @@ fn a_wrong_provider_config_is_refused_with_one_sentence_and_every_rule_is_tested
     both["spec"]["gcp"] = google(&json!({}))["spec"]["gcp"].clone();
     let mut all = both.clone();
     all["spec"]["azure"] = azure(&json!({}))["spec"]["azure"].clone();
+    let mut two = azure(&json!({}));
+    two["spec"]["aws"] = aws(&json!({}))["spec"]["aws"].clone();
     check(
         "ProviderConfig",
         &[
             create(with_spec(&json!({})), CLOUD),
+            create(two, CLOUD),
+            change(aws(&json!({})), azure(&json!({})), CLOUD_STAYS),
+            change(azure(&json!({})), aws(&json!({})), CLOUD_STAYS),
+            change(
+                aws(&json!({})),
+                aws(&json!({"region": "eu-west-1"})),
+                REGION,
+            ),
+            change(
+                aws(&json!({})),
+                aws(&json!({"zone": "eu-central-1b"})),
+                ZONE,
+            ),
             create(both, CLOUD),
             create(all, CLOUD),
             change(azure(&json!({})), google(&json!({})), CLOUD_STAYS),
@@ -155,6 +181,15 @@ fn a_right_provider_config_is_let_through() {
     for (old, new) in [
         (None, config(&json!({}))),
         (None, google(&json!({}))),
+        (None, aws(&json!({}))),
+        (
+            Some(aws(&json!({}))),
+            aws(
+                &json!({"credentialsSecretName": "other", "roleARN": "arn:aws-us-gov:iam::111111111111:role/path/covey",
+                "subnetID": "subnet-01234567", "securityGroupIDs": ["sg-0123456789abcdef0", "sg-01234567"],
+                "publicIPv4": false, "rootDevice": "/dev/sda1", "images": {"1.36": "ami-0123456789abcdef0"}}),
+            ),
+        ),
         (None, azure(&json!({}))),
         (None, azure(&json!({"zone": null}))),
         (

@@ -133,6 +133,13 @@ fn a_wrong_node_pool_is_refused_with_one_sentence_and_every_rule_is_tested() {
                 }})),
                 PROVIDER,
             ),
+            create(
+                pool(&json!({"provider": {
+                    "azure": {"configName": "a", "types": ["Standard_D2s_v5"]},
+                    "aws": {"configName": "a", "types": ["m7i.xlarge"]},
+                }})),
+                PROVIDER,
+            ),
             create(without_provider(), ONE_FORM),
             create(
                 pool(

@@ -11,6 +11,10 @@ use api::node_pool::ProviderKind;
 use jiff::Timestamp;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, ResourceExt as _};
+#[cfg(feature = "aws")]
+use provider_aws::calls::Endpoints as AwsEndpoints;
+#[cfg(feature = "aws")]
+use provider_aws::cloud::Cloud as Aws;
 #[cfg(feature = "azure")]
 use provider_azure::calls::Endpoints as AzureEndpoints;
 #[cfg(feature = "azure")]
@@ -24,7 +28,12 @@ use provider_hetzner::cloud::Cloud as Hetzner;
 use providers::clock::{Clock, SystemClock};
 use providers::cloud::clients::Find;
 use providers::cloud::provider::AccountProvider;
-#[cfg(any(feature = "azure", feature = "gcp", feature = "hetzner"))]
+#[cfg(any(
+    feature = "aws",
+    feature = "azure",
+    feature = "gcp",
+    feature = "hetzner"
+))]
 use providers::cloud::provider::CloudProvider;
 use providers::leaks::{Kind, Leak, Outcome};
 use providers::{Answer, Checked, Doubt, Error, Providers, Standing};
@@ -78,8 +87,23 @@ impl Clouds {
         let find: Find = Arc::new(move |namespace: &str, name: &str| {
             configs.get(&ObjectRef::new(name).within(namespace))
         });
-        let (azure, gcp, hetzner) = (&settings.azure, &settings.gcp, &settings.hetzner);
+        let (aws, azure) = (&settings.aws, &settings.azure);
+        let (gcp, hetzner) = (&settings.gcp, &settings.hetzner);
         let known: [(ProviderKind, Arc<dyn AccountProvider>); _] = [
+            #[cfg(feature = "aws")]
+            (
+                ProviderKind::Aws,
+                Arc::new(CloudProvider::<Aws>::new(
+                    client.clone(),
+                    aws.enabled,
+                    AwsEndpoints {
+                        ec2: aws.endpoint.clone(),
+                        sts: aws.token_endpoint.clone(),
+                    },
+                    Arc::clone(&clock),
+                    Arc::clone(&find),
+                )),
+            ),
             #[cfg(feature = "azure")]
             (
                 ProviderKind::Azure,
@@ -121,7 +145,7 @@ impl Clouds {
             ),
         ];
         // Each cloud has its own; without any there is nothing to use them.
-        drop((client, azure, gcp, hetzner, clock, find));
+        drop((client, aws, azure, gcp, hetzner, clock, find));
         Self {
             known: known.into(),
         }

@@ -21,8 +21,8 @@ pub use encryption::{EncryptionSettings, KmsPlugin};
 pub use metrics::{MetricsSettings, Scraper};
 pub use policy::{ApiServerPolicy, EndpointPolicy, LoadBalancerPolicy, Prefixes};
 pub use providers::{
-    AzureSettings, GcpSettings, HetznerSettings, ImagePullPolicy, KernelSettings, KubeVirtSettings,
-    MachinePolicy, ProviderSettings, StaticSettings,
+    AwsSettings, AzureSettings, GcpSettings, HetznerSettings, ImagePullPolicy, KernelSettings,
+    KubeVirtSettings, MachinePolicy, ProviderSettings, StaticSettings,
 };
 pub use tenant_pods::{SchedulingPolicy, TenantPods};
 

@@ -230,7 +230,11 @@ fn id(machine: &api::Machine) -> String {
             kubevirt_provider_id(name.unwrap_or_default())
         }
         Some(
-            ProviderKind::Static | ProviderKind::Hetzner | ProviderKind::Gcp | ProviderKind::Azure,
+            ProviderKind::Static
+            | ProviderKind::Hetzner
+            | ProviderKind::Gcp
+            | ProviderKind::Azure
+            | ProviderKind::Aws,
         )
         | None => {
             let uid = machine.metadata.uid.as_deref();

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::duration::Duration;
+use crate::node_pool::aws::Aws;
 use crate::node_pool::azure::Azure;
 use crate::node_pool::gcp::Gcp;
 use crate::node_pool::hetzner::Hetzner;
@@ -22,7 +23,7 @@ use crate::taints::PodToleration;
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("(has(self.kubevirt) ? 1 : 0) + (has(self.static) ? 1 : 0) + (has(self.hetzner) ? 1 : 0) + (has(self.gcp) ? 1 : 0) + (has(self.azure) ? 1 : 0) == 1").message("provider must name exactly one provider, such as kubevirt: {}")
+    validation = Rule::new("(has(self.kubevirt) ? 1 : 0) + (has(self.static) ? 1 : 0) + (has(self.hetzner) ? 1 : 0) + (has(self.gcp) ? 1 : 0) + (has(self.azure) ? 1 : 0) + (has(self.aws) ? 1 : 0) == 1").message("provider must name exactly one provider, such as kubevirt: {}")
 )]
 pub struct Provider {
     /// Virtual machines of the management cluster's KubeVirt. Default: not this provider.
@@ -49,6 +50,11 @@ pub struct Provider {
     /// Example: `{"configName": "azure", "types": ["Standard_D4s_v5"]}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub azure: Option<Azure>,
+
+    /// Instances of Amazon EC2. Default: not this provider.
+    /// Example: `{"configName": "aws", "types": ["m7i.xlarge"]}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aws: Option<Aws>,
 }
 
 /// Names of the providers.
@@ -64,6 +70,8 @@ pub enum ProviderKind {
     Gcp,
     /// Virtual machines of Azure.
     Azure,
+    /// Instances of Amazon EC2.
+    Aws,
 }
 
 impl ProviderKind {
@@ -76,6 +84,7 @@ impl ProviderKind {
             Self::Hetzner => "hetzner",
             Self::Gcp => "gcp",
             Self::Azure => "azure",
+            Self::Aws => "aws",
         }
     }
 }
@@ -113,7 +122,14 @@ impl Provider {
             image: of_it.image.as_ref(),
             market: of_it.market,
         });
-        hetzner.or(gcp).or(azure)
+        let aws = self.aws.as_ref().map(|of_it| CloudMachines {
+            kind: ProviderKind::Aws,
+            config_name: &of_it.config_name,
+            types: &of_it.types,
+            image: of_it.image.as_ref(),
+            market: of_it.market,
+        });
+        hetzner.or(gcp).or(azure).or(aws)
     }
 
     /// Name of the ProviderConfig of the same namespace by which machines are made; none where there is no such thing.

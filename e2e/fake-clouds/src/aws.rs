@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
+use serde_json::{Value, json};
 
 use crate::clock::VirtualClock;
 use crate::journal::Journal;
@@ -89,6 +90,15 @@ impl FakeAws {
             contents,
             address,
         })
+    }
+
+    /// What is said of the key of an account's user when it is made (`aws iam create-access-key`).
+    #[must_use]
+    pub fn key_file(account: &str) -> Value {
+        json!({ "AccessKey": {
+            "UserName": "covey", "AccessKeyId": format!("AKIA{account}"), "Status": "Active",
+            "SecretAccessKey": SECRET, "CreateDate": "2026-07-01T12:00:00Z",
+        } })
     }
 
     /// Where both services are.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use api::machine::MachineRequest;
 use api::node_pool::{Market, Provider as Wanted, ProviderKind};
-use api::{Machine, ProviderConfigSpec};
+use api::{Machine, ProviderConfig};
 
 use crate::capabilities::Capabilities;
 use crate::checked::Checked;
@@ -65,6 +65,48 @@ pub struct Order<'a> {
     pub owner: &'a Owner,
 }
 
+/// What a client of a cloud does under the same names as [`Cloud`] has, of which nothing is left to say: each call is
+/// handed on. It stands in the implementation of that.
+#[macro_export]
+macro_rules! handed_on {
+    () => {
+        async fn describe(
+            &self,
+            subject: &$crate::subject::Subject,
+        ) -> Result<$crate::presence::Presence, $crate::refused::Refused> {
+            Self::describe(self, subject).await
+        }
+
+        async fn delete(
+            &self,
+            owner: &$crate::identity::Owner,
+            instance: Option<u64>,
+        ) -> Result<(), $crate::refused::Refused> {
+            Self::delete(self, owner, instance).await
+        }
+
+        async fn restart(
+            &self,
+            owner: &$crate::identity::Owner,
+        ) -> Result<(), $crate::refused::Refused> {
+            Self::restart(self, owner).await
+        }
+
+        async fn found(&self) -> Result<Self::Found, $crate::refused::Refused> {
+            Self::found(self).await
+        }
+
+        async fn sweep(
+            &self,
+            found: &Self::Found,
+            machines: &std::collections::BTreeSet<String>,
+            doubts: &[$crate::doubt::Doubt],
+        ) -> Result<$crate::leaks::Outcome, $crate::refused::Refused> {
+            Self::sweep(self, found, machines, doubts).await
+        }
+    };
+}
+
 /// A client of one account, in one place.
 pub trait Cloud: Send + Sync + Sized + 'static {
     /// Which cloud: the field below `spec` of a ProviderConfig, and below `spec.provider` of a node pool.
@@ -81,13 +123,8 @@ pub trait Cloud: Send + Sync + Sized + 'static {
     /// All that an installation has there.
     type Found: Send + Sync;
 
-    /// Where the machines of a ProviderConfig are made; none where that is of another cloud. `account`: where they were made
-    /// before.
-    fn project(
-        spec: &ProviderConfigSpec,
-        installation: &str,
-        account: Option<&str>,
-    ) -> Option<Self::Project>;
+    /// Where the machines of a ProviderConfig are made; none where that is of another cloud.
+    fn project(config: &ProviderConfig, installation: &str) -> Option<Self::Project>;
 
     /// A client; nothing is asked yet. `credentials`: what the Secret has, empty where it has nothing.
     ///
@@ -121,11 +158,12 @@ pub trait Cloud: Send + Sync + Sized + 'static {
         market: Market,
     ) -> impl Future<Output = Result<Checked, Refused>> + Send;
 
-    /// The sizes of these names as far as they are known already; none where nothing is.
+    /// The sizes of these names as far as they are known already, with what they cost where they are bought in this way;
+    /// none where nothing is.
     ///
     /// # Errors
     /// When one of them cannot be had.
-    fn known(&self, types: &[String]) -> Result<Option<Vec<Size>>, Refused>;
+    fn known(&self, types: &[String], market: Market) -> Result<Option<Vec<Size>>, Refused>;
 
     /// Makes a machine, unless it is there.
     fn create(

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use api::{ConditionType, Machine, ProviderConfig};
+use fake_clouds::aws::FakeAws;
 use fake_clouds::azure::FakeAzure;
 use fake_clouds::clock::VirtualClock;
 use fake_clouds::faults::{Fault, Script};
@@ -21,11 +22,13 @@ use operator::controllers::{machine, node_pool};
 use providers::clock::Clock;
 use serde_json::{Value, json};
 use testkit::FaultPlan;
+use testkit::faults::Deaths;
 use testkit::fixtures::wait_for;
+use testkit::request::RequestInfo;
 use tokio::sync::watch;
 
-use self::which::{OTHER, PROJECTS, SUBSCRIPTIONS, TENANT, TOKEN, Which};
-use crate::crash::{Hand, Writes, dies, for_every_k};
+use self::which::{ACCOUNTS, OTHER, PROJECTS, SUBSCRIPTIONS, TENANT, TOKEN, Which};
+use crate::crash::{Hand, Writes, dies, for_deaths};
 use crate::support::site::apply;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
@@ -94,6 +97,7 @@ pub(crate) struct World {
     pub(crate) hetzner: FakeHetzner,
     pub(crate) gcp: FakeGcp,
     pub(crate) azure: FakeAzure,
+    pub(crate) aws: FakeAws,
     pub(crate) time: Played,
     pub(crate) configs: Api<ProviderConfig>,
     /// Where machines are made; pools are at the first one.
@@ -103,6 +107,15 @@ pub(crate) struct World {
 impl World {
     /// One whose ProviderConfigs are Ready, and its operator.
     pub(crate) async fn new(prefix: &str, clouds: &[Which]) -> Result<Option<(Self, Operator)>> {
+        Self::with(prefix, clouds, &FaultPlan::none()).await
+    }
+
+    /// The same, whose operator has faults.
+    async fn with(
+        prefix: &str,
+        clouds: &[Which],
+        plan: &FaultPlan,
+    ) -> Result<Option<(Self, Operator)>> {
         let Some(site) = Site::new(prefix).await? else {
             return Ok(None);
         };
@@ -116,13 +129,14 @@ impl World {
         let world = Self {
             hetzner: FakeHetzner::start(clock.clone(), &[TOKEN, OTHER]).await?,
             gcp: FakeGcp::start(clock.clone(), &PROJECTS).await?,
-            azure: FakeAzure::start(clock, &SUBSCRIPTIONS.map(|id| (id, TENANT))).await?,
+            azure: FakeAzure::start(clock.clone(), &SUBSCRIPTIONS.map(|id| (id, TENANT))).await?,
+            aws: FakeAws::start(clock, &ACCOUNTS).await?,
             site,
             time,
             configs,
             clouds: clouds.to_vec(),
         };
-        let operator = world.start(&FaultPlan::none())?;
+        let operator = world.start(plan)?;
         world.site.create("demo").await?;
         world.site.wait_ready("demo").await?;
         for cloud in clouds {
@@ -150,6 +164,8 @@ impl World {
         settings.gcp.token_endpoint = self.gcp.token_uri();
         settings.azure.endpoint = self.azure.endpoint();
         settings.azure.token_endpoint = self.azure.endpoint();
+        settings.aws.endpoint = self.aws.endpoint();
+        settings.aws.token_endpoint = self.aws.endpoint();
         launch.clock = Some(Arc::new(self.time.clone()));
         launch.start(&self.site)
     }
@@ -160,6 +176,7 @@ impl World {
             Which::Hetzner => TOKEN.to_owned(),
             Which::Gcp => self.gcp.key_file("covey@demo").to_string(),
             Which::Azure => FakeAzure::principal_file(SUBSCRIPTIONS[0], TENANT).to_string(),
+            Which::Aws => FakeAws::key_file(ACCOUNTS[0]).to_string(),
         }
     }
 
@@ -285,6 +302,7 @@ impl World {
             Which::Hetzner => self.hetzner.journal(),
             Which::Gcp => self.gcp.journal(),
             Which::Azure => self.azure.journal(),
+            Which::Aws => self.aws.journal(),
         }
     }
 }
@@ -335,24 +353,54 @@ pub(crate) async fn wrong_credentials(
 
 /// The operator dies at each write of a machine's life, which has `writes` at least, and another one ends it.
 pub(crate) async fn dies_at_any_write(prefix: &str, cloud: Which, writes: u64) -> Result<()> {
-    let Some((world, operator)) = World::new(prefix, &[cloud]).await? else {
+    let deaths = Deaths::asked_for();
+    dies_wherever(prefix, cloud, deaths, writes, FaultPlan::none).await
+}
+
+/// The same before each write to a Machine alone: what was asked of a cloud since the last one is recorded nowhere then. All
+/// else is written as for any other cloud, for one of which [`dies_at_any_write`] takes each.
+pub(crate) async fn dies_before_any_write_to_a_machine(prefix: &str, cloud: Which) -> Result<()> {
+    // It is made, what is asked for is recorded, and what came of that.
+    const LEAST: u64 = 3;
+    let plan = || {
+        FaultPlan::none()
+            .ignoring(|request: &RequestInfo| !request.kind().starts_with("covey.dev/machines"))
+    };
+    let deaths = Deaths::asked_for_before(1);
+    dies_wherever(prefix, cloud, deaths, LEAST, plan).await
+}
+
+async fn dies_wherever(
+    prefix: &str,
+    cloud: Which,
+    deaths: Deaths,
+    writes: u64,
+    plan: impl Fn() -> FaultPlan,
+) -> Result<()> {
+    let Some((world, operator)) = World::with(prefix, &[cloud], &plan()).await? else {
         return Ok(());
     };
     let stage = (world, Hand::new(operator));
     let (stages, writes) = (vec![stage], Writes::at_least(writes));
-    for_every_k(prefix, stages, writes, async |(world, hand), crash| {
-        let operator = hand.take().await?;
-        operator.plan.arm(crash);
-        let died = Box::pin(dies(&operator, world.comes_up(&operator, 1))).await?;
-        drop(operator);
-        let operator = world.start(&FaultPlan::none())?;
-        operator.settle(&world.site, "demo").await?;
-        world.comes_up(&operator, 1).await?;
-        world.goes_down(&operator).await?;
-        world.is_clean()?;
-        hand.give(operator).await;
-        Ok(died)
-    })
+    for_deaths(
+        deaths,
+        prefix,
+        stages,
+        writes,
+        async |(world, hand), crash| {
+            let operator = hand.take().await?;
+            operator.plan.arm(crash);
+            let died = Box::pin(dies(&operator, world.comes_up(&operator, 1))).await?;
+            drop(operator);
+            let operator = world.start(&plan())?;
+            operator.settle(&world.site, "demo").await?;
+            world.comes_up(&operator, 1).await?;
+            world.goes_down(&operator).await?;
+            world.is_clean()?;
+            hand.give(operator).await;
+            Ok(died)
+        },
+    )
     .await
 }
 

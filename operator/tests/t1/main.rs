@@ -10,6 +10,7 @@
 mod access;
 mod admission;
 mod autoscaler;
+mod aws;
 mod azure;
 mod backup_targets;
 mod backups;

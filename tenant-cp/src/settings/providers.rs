@@ -26,6 +26,8 @@ pub struct ProviderSettings {
     pub gcp: GcpSettings,
     /// Virtual machines of Azure.
     pub azure: AzureSettings,
+    /// Instances of Amazon EC2.
+    pub aws: AwsSettings,
 }
 
 /// Servers of the Hetzner Cloud.
@@ -92,6 +94,31 @@ impl Default for AzureSettings {
             enabled: true,
             endpoint: "https://management.azure.com".to_owned(),
             token_endpoint: "https://login.microsoftonline.com".to_owned(),
+        }
+    }
+}
+
+/// Instances of Amazon EC2.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AwsSettings {
+    /// Whether node pools may use it. What is there already is looked after in either case. Default: true.
+    pub enabled: bool,
+    /// Where EC2's API is, as URL, in which `{region}` stands for the region of a ProviderConfig; regions of China have `.cn`
+    /// behind AWS's own. Never a user's to say, because what a user's key signed is sent there. Default:
+    /// `https://ec2.{region}.amazonaws.com`.
+    pub endpoint: String,
+    /// Where the Security Token Service's is, by which a role is taken on. Never a user's to say either. Default:
+    /// `https://sts.{region}.amazonaws.com`.
+    pub token_endpoint: String,
+}
+
+impl Default for AwsSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            endpoint: "https://ec2.{region}.amazonaws.com".to_owned(),
+            token_endpoint: "https://sts.{region}.amazonaws.com".to_owned(),
         }
     }
 }

@@ -106,6 +106,7 @@ const RULES: &[Rule] = &[
             "kit-objects",
             "pki",
             "placement",
+            "provider-aws",
             "provider-azure",
             "provider-gcp",
             "provider-hetzner",

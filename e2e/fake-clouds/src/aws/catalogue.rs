@@ -31,7 +31,7 @@ pub(super) struct Type {
 }
 
 /// All types.
-pub(super) const TYPES: [Type; 3] = [
+pub(super) const TYPES: [Type; 4] = [
     Type {
         name: "m7i.large",
         cpus: 2,
@@ -39,6 +39,14 @@ pub(super) const TYPES: [Type; 3] = [
         architecture: "x86_64",
         is_here: true,
         price: "0.0345",
+    },
+    Type {
+        name: "m7i.xlarge",
+        cpus: 4,
+        memory: 16384,
+        architecture: "x86_64",
+        is_here: true,
+        price: "0.0690",
     },
     Type {
         name: "m7g.large",

@@ -214,7 +214,9 @@ fn offerings(all: &[(String, Vec<String>)]) -> Vec<String> {
 
 fn prices(form: &Query) -> Vec<String> {
     let names = form.each("InstanceType");
-    let found = TYPES.iter().filter(|type_| names.contains(&type_.name));
+    let found = TYPES
+        .iter()
+        .filter(|type_| names.is_empty() || names.contains(&type_.name));
     let shown = found.map(|type_| {
         let inner = text("instanceType", type_.name) + &text("spotPrice", type_.price);
         element("item", &inner)

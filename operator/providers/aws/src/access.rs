@@ -26,6 +26,8 @@ const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
 pub const ID_HEADER: &str = "x-amzn-requestid";
 /// Requests of sessions in an hour: nobody needs so many.
 const LIMIT: u32 = 3600;
+/// What is said where a role does not let in.
+const DENIED: &str = "AccessDenied";
 /// What a session is called where somebody looks who did something (CloudTrail).
 const SESSION: &str = "covey";
 
@@ -129,13 +131,14 @@ impl Access {
             } => {
                 let keys = present(keys, asked)?;
                 let form = role(Form::sts("AssumeRole"), arn).with("ExternalId", external_id);
-                match self.signed(&form, keys, asked).await {
+                let granted = match self.signed(&form, keys, asked).await {
                     // By a clock that was wrong until this answer.
                     Err(refused) if is_of_signature(&refused.code) => {
-                        self.signed(&form, keys, asked).await?
+                        self.signed(&form, keys, asked).await
                     }
-                    granted => granted?,
-                }
+                    granted => granted,
+                };
+                granted.map_err(|refused| untrusted(refused, arn, external_id))?
             }
             Credentials::WebIdentity { role: arn, token } => {
                 let token = std::fs::read_to_string(token).unwrap_or_default();
@@ -269,6 +272,21 @@ fn present<'a>(keys: &'a Keys, asked: &Asked) -> Result<&'a Keys, Refused> {
     match keys.id.trim().is_empty() || keys.secret.trim().is_empty() {
         true => Err(none(asked)),
         false => Ok(keys),
+    }
+}
+
+/// That a role is not let be taken on, with what its owner has to know.
+fn untrusted(refused: Refused, role: &str, external_id: &str) -> Refused {
+    if refused.code != DENIED {
+        return refused;
+    }
+    Refused {
+        mend: Some(format!(
+            "have the trust policy of {role} let in whose key it is, with the external ID {external_id} \
+             (sts:ExternalId), and let that user take the role on (sts:AssumeRole); or change spec.aws.roleARN of the \
+             ProviderConfig"
+        )),
+        ..refused
     }
 }
 

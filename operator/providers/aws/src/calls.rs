@@ -42,8 +42,10 @@ const RUNS: Bucket = Bucket {
 const MOST: u32 = 40;
 /// Most entries of a page.
 const PAGE: &str = "1000";
+/// Most entries of a page of types, which are long.
+const PAGE_OF_TYPES: &str = "100";
 
-/// Where the APIs are.
+/// Where the APIs are, as URLs. `{region}` in one stands for the region.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Endpoints {
     /// EC2's.
@@ -52,18 +54,30 @@ pub struct Endpoints {
     pub sts: String,
 }
 
+impl Default for Endpoints {
+    fn default() -> Self {
+        Self {
+            ec2: "https://ec2.{region}.amazonaws.com".to_owned(),
+            sts: "https://sts.{region}.amazonaws.com".to_owned(),
+        }
+    }
+}
+
 impl Endpoints {
     /// Those of a region; none: it is none.
     #[must_use]
-    pub fn of(region: &str) -> Option<Self> {
-        let domain = match region.starts_with("cn-") {
-            true => "amazonaws.com.cn",
-            false => "amazonaws.com",
+    pub fn of(&self, region: &str) -> Option<Self> {
+        let of = |url: &str| {
+            let url = url.replace("{region}", region);
+            // China's are below a domain of its own.
+            match region.starts_with("cn-") && url.ends_with(".amazonaws.com") {
+                true => url + ".cn",
+                false => url,
+            }
         };
-        let of = |service: &str| format!("https://{service}.{region}.{domain}");
         is_region(region).then(|| Self {
-            ec2: of("ec2"),
-            sts: of("sts"),
+            ec2: of(&self.ec2),
+            sts: of(&self.sts),
         })
     }
 }
@@ -274,47 +288,42 @@ impl Calls {
         }
     }
 
-    /// Those of these types that there are: a filter takes names of which there is none.
+    /// All types of the region.
     ///
     /// # Errors
     /// Where something may be missing.
-    pub async fn types(&self, names: &[String]) -> Result<Vec<InstanceType>, Refused> {
-        let form = of_types("DescribeInstanceTypes", names);
+    pub async fn types(&self) -> Result<Vec<InstanceType>, Refused> {
+        let form = Form::ec2("DescribeInstanceTypes").with("MaxResults", PAGE_OF_TYPES);
         self.pages(form, &asked("list", "types")).await
     }
 
-    /// Those of these types that are to be had in a zone.
+    /// Those types that are to be had in a zone, by name.
     ///
     /// # Errors
     /// Where something may be missing.
-    pub async fn types_in(&self, zone: &str, names: &[String]) -> Result<Vec<String>, Refused> {
-        let form = of_types("DescribeInstanceTypeOfferings", names)
+    pub async fn types_in(&self, zone: &str) -> Result<Vec<String>, Refused> {
+        let form = Form::ec2("DescribeInstanceTypeOfferings")
             .with("LocationType", "availability-zone")
-            .with("Filter.2.Name", "location")
-            .with("Filter.2.Value.1", zone);
+            .with("MaxResults", PAGE)
+            .filtered(&[("location", zone)]);
         let asked = asked("list", format!("types of zone {zone}"));
         let found: Vec<TypeOffering> = self.pages(form, &asked).await?;
         Ok(found.into_iter().map(|offering| offering.name).collect())
     }
 
-    /// What these types cost now that may be taken back.
+    /// What instances cost in a zone now that may be taken back.
     ///
     /// # Errors
     /// Where something may be missing.
-    pub async fn spot_prices(
-        &self,
-        zone: &str,
-        names: &[String],
-    ) -> Result<Vec<SpotPrice>, Refused> {
+    pub async fn spot_prices(&self, zone: &str) -> Result<Vec<SpotPrice>, Refused> {
         let now = self.now();
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        let names = names.iter().map(String::as_str);
         let form = Form::ec2("DescribeSpotPriceHistory")
             .with("StartTime", now.to_string())
             .with("EndTime", now.to_string())
             .with("AvailabilityZone", zone)
-            .with_each("ProductDescription", ["Linux/UNIX"])
-            .with_each("InstanceType", names);
+            .with("MaxResults", PAGE)
+            .with_each("ProductDescription", ["Linux/UNIX"]);
         let asked = asked("list", format!("prices of zone {zone}"));
         self.pages(form, &asked).await
     }
@@ -420,19 +429,12 @@ impl Calls {
     }
 }
 
-fn of_types(action: &'static str, names: &[String]) -> Form {
-    let names = names.iter().map(String::as_str);
-    Form::ec2(action)
-        .with("Filter.1.Name", "instance-type")
-        .with_each("Filter.1.Value", names)
-}
-
 /// What it names is not there, and not itself.
 fn named(refused: Refused) -> Refused {
     match refused.kind {
         FaultKind::NotFound => Refused {
             kind: FaultKind::Terminal,
-            mend: Some("make what it names, or change the image or the subnet".to_owned()),
+            mend: Some("make what it names, or change the image, or spec.aws.subnetID of the ProviderConfig".to_owned()),
             ..refused
         },
         _ => refused,
@@ -445,11 +447,18 @@ mod tests {
 
     #[test]
     fn region_decides_where_credentials_go() {
-        let found = Endpoints::of("eu-central-1").unwrap();
+        let endpoints = Endpoints::default();
+        let found = endpoints.of("eu-central-1").unwrap();
         assert_eq!(found.ec2, "https://ec2.eu-central-1.amazonaws.com");
         assert_eq!(found.sts, "https://sts.eu-central-1.amazonaws.com");
-        let china = Endpoints::of("cn-north-1").unwrap();
+        let china = endpoints.of("cn-north-1").unwrap();
         assert_eq!(china.ec2, "https://ec2.cn-north-1.amazonaws.com.cn");
-        assert_eq!(Endpoints::of("evil.example.com/"), None);
+        assert_eq!(endpoints.of("evil.example.com/"), None);
+        // An address of one's own is as it was said.
+        let own = Endpoints {
+            ec2: "https://ec2.example.com".to_owned(),
+            ..endpoints
+        };
+        assert_eq!(own.of("cn-north-1").unwrap().ec2, own.ec2);
     }
 }

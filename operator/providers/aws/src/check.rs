@@ -10,14 +10,14 @@ use providers::refused::Asked;
 use providers::{Checked, FaultKind, Refused};
 
 use crate::cloud::{Cloud, held};
-use crate::offerings::{self, fits};
+use crate::offerings::{self, Offered, fits};
 use crate::parameters::run;
 use crate::plan;
 use crate::refusal::{NO_SUCH, asked};
 use crate::schema::Image;
 use crate::settings::Wanted;
 
-/// How old sizes may be.
+/// How old what there is to be had may be.
 const SIZES: SignedDuration = SignedDuration::from_hours(6);
 /// Addresses that a subnet has left at least, so that machines that are replaced have room.
 const FREE: u32 = 8;
@@ -73,7 +73,9 @@ impl Cloud {
         let place = &self.place;
         let asked = asked("use", format!("subnet {}", place.subnet));
         let terminal = |why: &str| Refused {
-            mend: Some("change the subnet, or the zone".to_owned()),
+            mend: Some(
+                "change spec.aws.subnetID or spec.aws.zone of the ProviderConfig".to_owned(),
+            ),
             ..asked.refused(FaultKind::Terminal, NO_SUCH, why)
         };
         let found = self.calls.subnet(&place.subnet).await?;
@@ -83,7 +85,10 @@ impl Cloud {
         }
         match found.free {
             Some(free) if free < FREE => Err(Refused {
-                mend: Some("name a larger subnet, or delete what has its addresses".to_owned()),
+                mend: Some(
+                    "name a larger subnet as spec.aws.subnetID of the ProviderConfig, or delete what has its addresses"
+                        .to_owned(),
+                ),
                 ..asked.refused(
                     FaultKind::Quota { again: None },
                     "InsufficientFreeAddressesInSubnet",
@@ -117,39 +122,37 @@ impl Cloud {
     /// # Errors
     /// When one of them cannot be had.
     pub async fn sizes(&self, types: &[String], is_spot: bool) -> Result<Vec<Size>, Refused> {
-        let now = self.clock.now();
-        let mut known = self.sizes.lock().await;
-        known.retain(|_, (at, _)| now.duration_since(*at) < SIZES);
-        let of = |name: &String| (name.clone(), is_spot);
-        let missing = types.iter().filter(|name| !known.contains_key(&of(name)));
-        let missing: Vec<_> = missing.cloned().collect();
-        if !missing.is_empty() {
-            let zone = &self.place.zone;
-            let all = self.calls.types(&missing).await?;
-            let here = self.calls.types_in(zone, &missing).await?;
-            let prices = match is_spot {
-                true => self.calls.spot_prices(zone, &missing).await?,
-                false => Vec::new(),
+        let (now, zone) = (self.clock.now(), &self.place.zone);
+        let mut known = self.offered.lock().await;
+        let old = |(at, _): &(Timestamp, Offered)| now.duration_since(*at) >= SIZES;
+        if known.as_ref().is_none_or(old) {
+            let offered = Offered {
+                types: self.calls.types().await?,
+                here: self.calls.types_in(zone).await?,
+                prices: self.calls.spot_prices(zone).await?,
             };
-            for size in offerings::sizes(&all, &here, &prices, &missing, zone)? {
-                known.insert((size.name.clone(), is_spot), (now, size));
-            }
+            *known = Some((now, offered));
         }
-        let found = types.iter().filter_map(|name| known.get(&of(name)));
-        Ok(found
-            .map(|(_, size): &(Timestamp, Size)| size.clone())
-            .collect())
+        let found = known.as_ref();
+        let found = found.map(|(_, offered)| offerings::sizes(offered, types, zone, is_spot));
+        found.unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// The same as far as it is known already, however old; none where one is not, or somebody asks at the moment.
-    #[must_use]
-    pub fn known_sizes(&self, types: &[String], is_spot: bool) -> Option<Vec<Size>> {
-        let known = self.sizes.try_lock().ok()?;
-        let each = types.iter().map(|name| {
-            let found = known.get(&(name.clone(), is_spot));
-            found.map(|(_, size)| size.clone())
-        });
-        each.collect()
+    /// The same as far as it is known already, however old; none where nothing is, or somebody asks at the moment.
+    ///
+    /// # Errors
+    /// As [`Self::sizes`].
+    pub fn known_sizes(
+        &self,
+        types: &[String],
+        is_spot: bool,
+    ) -> Result<Option<Vec<Size>>, Refused> {
+        let known = self.offered.try_lock().ok();
+        let known = known.as_ref().and_then(|known| known.as_ref());
+        let zone = &self.place.zone;
+        let of =
+            |(_, offered): &(Timestamp, Offered)| offerings::sizes(offered, types, zone, is_spot);
+        known.map(of).transpose()
     }
 }
 
@@ -157,7 +160,7 @@ fn no_image(asked: &Asked, why: &str) -> Refused {
     Refused {
         mend: Some(
             "name an image by its ID that is for the type, and what it calls its first disk: change the image of the \
-             node pool"
+             node pool, or spec.aws.images and spec.aws.rootDevice of the ProviderConfig"
                 .to_owned(),
         ),
         ..asked.refused(FaultKind::Terminal, NO_SUCH, why)

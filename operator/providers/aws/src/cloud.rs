@@ -4,30 +4,27 @@
 //! were made in, and what is not found by its ID is looked for by the token that it was asked for under too; what is
 //! remembered here (looks, IDs) only saves requests, and whoever begins anew comes to the same end.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
+use providers::by_uid::ByUid;
 use providers::clock::Clock;
 use providers::http_client::BuildError;
 use providers::identity::{INSTALLATION, MACHINE_UID, NAMESPACE, Owner};
 use providers::leaks::Suspects;
 use providers::looks::Looks;
-use providers::offering::Size;
 use providers::subject::{Asked, Subject};
 use providers::{FaultKind, Inventory, Listed, Presence, Proof, Refused, tags};
 
 use crate::calls::{Calls, Endpoints};
 use crate::credentials::Credentials;
 use crate::describe;
+use crate::offerings::Offered;
 use crate::parameters::run;
 use crate::plan::{self, Sight, is_its};
 use crate::refusal::{ENDED, MISMATCH, OTHER_PLACE, asked, of_reason};
 use crate::schema::{Instance, Part, instance_id};
 use crate::settings::{Place, Wanted};
-
-/// Instances that are remembered by whose they are.
-const MOST: usize = 10_000;
 
 /// One subnet of an account.
 pub struct Cloud {
@@ -38,9 +35,9 @@ pub struct Cloud {
     pub(crate) suspects: Mutex<Suspects>,
     pub(crate) account: Mutex<Option<String>>,
     /// IDs of instances, by the UID of their Machine: by its ID one is found before any list has it.
-    ids: Mutex<BTreeMap<String, String>>,
-    /// Sizes by name, of which kind they are, and since when.
-    pub(crate) sizes: tokio::sync::Mutex<BTreeMap<(String, bool), (Timestamp, Size)>>,
+    ids: Mutex<ByUid<String>>,
+    /// What there is to be had, and since when.
+    pub(crate) offered: tokio::sync::Mutex<Option<(Timestamp, Offered)>>,
 }
 
 pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -71,7 +68,7 @@ impl Cloud {
             suspects: Mutex::default(),
             account: Mutex::default(),
             ids: Mutex::default(),
-            sizes: tokio::sync::Mutex::default(),
+            offered: tokio::sync::Mutex::default(),
         })
     }
 
@@ -90,7 +87,8 @@ impl Cloud {
                 let asked = asked("use", format!("region {}", self.place.region));
                 Err(Refused {
                     mend: Some(format!(
-                        "machines were made in {expected}: use credentials of that account; nothing is deleted meanwhile"
+                        "machines were made in {expected}: put credentials of that account into the Secret that \
+                         spec.aws.credentialsSecretName of the ProviderConfig names; nothing is deleted meanwhile"
                     )),
                     ..asked.refused(FaultKind::Auth, OTHER_PLACE, format!("it is {account}"))
                 })
@@ -126,17 +124,19 @@ impl Cloud {
                 })
             }
             Err(refused) if refused.code == ENDED => {
-                let found = self.found(owner, None).await?;
+                let found = self.found_instance(owner, None).await?;
                 let ended = found.filter(|found| found.state == "terminated");
                 Err(ended.map_or(refused, |ended| of_reason(&asked, &ended)))
             }
             // By other settings: what was made by those is still the Machine's.
-            Err(refused) if refused.code == MISMATCH => match self.found(owner, None).await? {
-                Some(found) if found.state != "terminated" => Ok(Presence::Unknown {
-                    why: "it was asked for with other settings, and is looked for from now on",
-                }),
-                _ => Err(refused),
-            },
+            Err(refused) if refused.code == MISMATCH => {
+                match self.found_instance(owner, None).await? {
+                    Some(found) if found.state != "terminated" => Ok(Presence::Unknown {
+                        why: "it was asked for with other settings, and is looked for from now on",
+                    }),
+                    _ => Err(refused),
+                }
+            }
             Err(refused) => Err(refused),
         }
     }
@@ -151,7 +151,7 @@ impl Cloud {
             return Ok(Presence::Absent(Proof::NotSeenYet));
         }
         self.account().await?;
-        let Some(found) = self.found(owner, subject.instance).await? else {
+        let Some(found) = self.found_instance(owner, subject.instance).await? else {
             if subject.is_going && self.has_parts(owner).await? {
                 // They cost, and are deleted with it.
                 return Ok(Presence::Present(Box::default()));
@@ -206,22 +206,18 @@ impl Cloud {
     }
 
     fn knows(&self, owner: &Owner, id: &str) {
-        let mut ids = held(&self.ids);
-        if ids.len() >= MOST && !ids.contains_key(&owner.uid) {
-            // Whoever is forgotten is looked for by its token.
-            ids.pop_first();
-        }
-        ids.insert(owner.uid.clone(), id.to_owned());
+        // Whoever is forgotten is looked for by its token.
+        id.clone_into(held(&self.ids).known(&owner.uid));
     }
 
     fn forgets(&self, owner: &Owner) {
         held(&self.looks).forgets(&owner.uid);
-        held(&self.ids).remove(&owner.uid);
+        held(&self.ids).forgets(&owner.uid);
     }
 
     /// A Machine's instance: by its ID, where that is known, and else by the token that it was asked for under, by which
     /// there is one at most.
-    pub(crate) async fn found(
+    pub(crate) async fn found_instance(
         &self,
         owner: &Owner,
         instance: Option<u64>,
@@ -265,7 +261,7 @@ impl Cloud {
     /// Where that was not taken.
     pub async fn delete(&self, owner: &Owner, instance: Option<u64>) -> Result<(), Refused> {
         self.account().await?;
-        let found = self.found(owner, instance).await?;
+        let found = self.found_instance(owner, instance).await?;
         let asked = match found {
             Some(found) if found.state == "shutting-down" => Ok(()),
             Some(found) if found.state != "terminated" => self.calls.terminate(&found.id).await,
@@ -296,7 +292,7 @@ impl Cloud {
     /// Where that was not taken, or nothing is there.
     pub async fn restart(&self, owner: &Owner) -> Result<(), Refused> {
         self.account().await?;
-        match self.found(owner, None).await? {
+        match self.found_instance(owner, None).await? {
             Some(found) if found.state == "stopped" => self.calls.start(&found.id).await,
             Some(found) if found.state == "running" => self.calls.reboot(&found.id).await,
             found => {

@@ -8,6 +8,52 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use serde::Deserialize;
+
+/// Most bytes of what a Secret says.
+const MOST: usize = 64 * 1024;
+/// Most characters of what a key is called (documentation, `AccessKeyId`).
+const ID: usize = 128;
+
+/// Why a key cannot be used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unusable {
+    /// It is not what AWS says of a key.
+    NoFile,
+    /// What it is called is no such name.
+    NoId,
+    /// It has no secret.
+    NoSecret,
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoFile => {
+                "it has no AccessKey with AccessKeyId and SecretAccessKey, as aws iam create-access-key says it of a user's \
+                 key"
+            }
+            Self::NoId => "its AccessKeyId is none: it has 16 capital letters and digits or more",
+            Self::NoSecret => "its SecretAccessKey is empty",
+        })
+    }
+}
+
+/// What is said of a key when it is made.
+#[derive(Deserialize)]
+struct File {
+    #[serde(rename = "AccessKey")]
+    key: Key,
+}
+
+#[derive(Deserialize)]
+struct Key {
+    #[serde(rename = "AccessKeyId")]
+    id: String,
+    #[serde(rename = "SecretAccessKey")]
+    secret: String,
+}
+
 /// Keys that requests are signed with.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Keys {
@@ -28,6 +74,33 @@ impl fmt::Debug for Keys {
 }
 
 impl Keys {
+    /// From what `aws iam create-access-key` says of a key that it makes. What it is called has to be such a name, since it
+    /// is told: a secret in its place would be told, too.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn read(text: &str) -> Result<Self, Unusable> {
+        let file = Some(text).filter(|text| text.len() <= MOST);
+        let file = file.and_then(|text| serde_json::from_str::<File>(text).ok());
+        let Key { id, secret } = file.ok_or(Unusable::NoFile)?.key;
+        let is_id = id
+            .chars()
+            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit());
+        // Of all that there are; secrets have small letters besides.
+        if !is_id || !(16..=ID).contains(&id.len()) {
+            return Err(Unusable::NoId);
+        }
+        let secret = secret.trim();
+        if secret.is_empty() {
+            return Err(Unusable::NoSecret);
+        }
+        Ok(Self {
+            id,
+            secret: secret.to_owned(),
+            session: None,
+        })
+    }
+
     /// Takes what is secret out of a text of somebody else's.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
@@ -84,6 +157,34 @@ impl Credentials {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_said_of_a_new_key_is_read() {
+        let text = r#"{"AccessKey": {"UserName": "covey", "AccessKeyId": "AKIA0123456789ABCDEF", "Status": "Active",
+            "SecretAccessKey": "s3cret"}}"#;
+        let read = Keys::read(text).unwrap();
+        assert_eq!(read.id, "AKIA0123456789ABCDEF");
+        assert_eq!((read.secret.as_str(), read.session), ("s3cret", None));
+    }
+
+    #[test]
+    fn what_would_let_nobody_in_is_told_without_a_word_of_it() {
+        let of = |id: &str, secret: &str| {
+            format!(r#"{{"AccessKey": {{"AccessKeyId": "{id}", "SecretAccessKey": "{secret}"}}}}"#)
+        };
+        let id = "AKIA0123456789ABCDEF";
+        for (text, why) in [
+            (String::new(), Unusable::NoFile),
+            (format!(r#"{{"AccessKeyId": "{id}"}}"#), Unusable::NoFile),
+            (of("s3cret/s3cret/s3cret", id), Unusable::NoId),
+            (of("AKIA", "s3cret"), Unusable::NoId),
+            (of(id, " "), Unusable::NoSecret),
+        ] {
+            let told = Keys::read(&text).unwrap_err();
+            assert_eq!(told, why, "{text}");
+            assert!(!told.to_string().contains("s3cret"), "{told}");
+        }
+    }
 
     #[test]
     fn nothing_secret_is_printed_or_told() {

@@ -1,5 +1,4 @@
-//! Instances of Amazon EC2, by the contract of `docs/providers.md`: the client, and what is decided on its answers. No
-//! `ProviderConfig` opens it yet; what a pool would name is in [`settings`].
+//! Instances of Amazon EC2, by the contract of `docs/providers.md`: the client, and what is decided on its answers.
 //!
 //! | Module | What it holds |
 //! |---|---|
@@ -19,6 +18,7 @@
 //! | [`cloud`] | carries out what the plans say |
 //! | [`check`] | proves that machines can be made |
 //! | [`sweep`] | finds and deletes what nobody has |
+//! | [`provider`] | what makes it a cloud of the contract |
 //!
 //! Invariant: each instance is asked for under its Machine's UID as the client token, with the same bytes each time, and
 //! bears that UID from that call on, as its disk and its interface do; so whatever a crash or a lost answer cuts off is
@@ -40,6 +40,7 @@ pub mod leaks;
 pub mod offerings;
 pub mod parameters;
 pub mod plan;
+pub mod provider;
 pub mod refusal;
 pub mod schema;
 pub mod settings;

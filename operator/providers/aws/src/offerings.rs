@@ -9,22 +9,32 @@ use providers::{FaultKind, Refused};
 use crate::refusal::{NO_SUCH, asked};
 use crate::schema::{InstanceType, SpotPrice};
 
-/// Those of the types that are wanted, in their order. `here`: those that are to be had in the zone; `prices`: what they
-/// cost there, where that is known.
+/// What there is in a region, and in one zone of it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Offered {
+    /// All types of the region.
+    pub types: Vec<InstanceType>,
+    /// Those that are to be had in the zone, by name.
+    pub here: Vec<String>,
+    /// What instances cost there that may be taken back, where that is known.
+    pub prices: Vec<SpotPrice>,
+}
+
+/// Those of the types that are wanted, in their order.
 ///
 /// # Errors
 /// When one is unknown, or is not to be had there: which setting to change.
 pub fn sizes(
-    all: &[InstanceType],
-    here: &[String],
-    prices: &[SpotPrice],
+    offered: &Offered,
     wanted: &[String],
     zone: &str,
+    is_spot: bool,
 ) -> Result<Vec<Size>, Refused> {
+    let prices = if is_spot { &offered.prices[..] } else { &[] };
     let each = wanted.iter().map(|name| {
-        let found = all.iter().find(|type_| type_.name == *name);
+        let found = offered.types.iter().find(|type_| type_.name == *name);
         let found = found.ok_or_else(|| unknown(name, zone, "there is no such type"))?;
-        if !here.contains(name) {
+        if !offered.here.contains(name) {
             return Err(unknown(name, zone, "it is not to be had there"));
         }
         size(found, prices, zone)
@@ -76,7 +86,10 @@ pub fn fits(image: &str, size: &Size) -> bool {
 fn unknown(name: &str, zone: &str, why: &str) -> Refused {
     let asked = asked("use", format!("type {name} in {zone}"));
     Refused {
-        mend: Some("change the type of the node pool, or name a subnet of another zone".to_owned()),
+        mend: Some(
+            "change the type of the node pool (spec.provider.aws.types), or name a ProviderConfig of another zone"
+                .to_owned(),
+        ),
         ..asked.refused(FaultKind::Terminal, NO_SUCH, why)
     }
 }
@@ -96,19 +109,26 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_the_zone_with_the_price_that_is_known() {
-        let all = [
+        let types = vec![
             type_("a", "x86_64"),
             type_("b", "arm64"),
             type_("c", "arm64"),
             type_("d", "i386"),
         ];
-        let here = ["a", "b", "d"].map(str::to_owned);
+        let here = ["a", "b", "d"].map(str::to_owned).to_vec();
         let price = |type_: &str, price: Option<&str>| SpotPrice {
             type_: type_.to_owned(),
             price: price.map(str::to_owned),
         };
-        let prices = [price("a", None), price("a", Some("0.0345"))];
-        let of = |name: &str| sizes(&all, &here, &prices, &[name.to_owned()], "z");
+        let prices = vec![price("a", None), price("a", Some("0.0345"))];
+        let offered = Offered {
+            types,
+            here,
+            prices,
+        };
+        let bought = |name: &str, is_spot| sizes(&offered, &[name.to_owned()], "z", is_spot);
+        let of = |name: &str| bought(name, true);
+        assert_eq!(bought("a", false).unwrap()[0].offering.price, None);
         let found = of("a").unwrap().remove(0);
         assert_eq!(
             (found.architecture, found.offering.price),

@@ -71,7 +71,8 @@ pub fn impossible(wanted: &Wanted, place: &Place) -> Option<String> {
         ));
     }
     if place.root_device.is_empty() {
-        let why = "what the image calls its first disk is not named: it is its RootDeviceName";
+        let why = "what the image calls its first disk is not named: put its RootDeviceName into spec.aws.rootDevice of \
+                   the ProviderConfig";
         return Some(why.to_owned());
     }
     let uid = &wanted.owner.uid;

@@ -168,7 +168,8 @@ fn mend(kind: FaultKind, code: &str, message: &str) -> Option<String> {
     let said = match kind {
         FaultKind::Auth => match code {
             "OptInRequired" | "RegionDisabledException" => {
-                "the account may not use this region: opt in to it (Account, AWS Regions), or name another one"
+                "the account may not use this region: opt in to it (Account, AWS Regions), or make a ProviderConfig of \
+                 another one"
             }
             "RequestExpired" | "RequestTimeTooSkewed" => {
                 "the clock is wrong by more than five minutes: set the time of the machine that the operator runs on"
@@ -178,24 +179,26 @@ fn mend(kind: FaultKind, code: &str, message: &str) -> Option<String> {
             }
             "Blocked" | "PendingAcceptance" => "AWS keeps the account from it: ask its support",
             _ => {
-                "the key has ended or is another one, or the role does not trust whoever takes it on: make a new key, or \
-                 see the trust policy of the role with its external ID, in the same account"
+                "the key has ended or is another one: make a new one in the same account, and put it into the Secret that \
+                 spec.aws.credentialsSecretName of the ProviderConfig names"
             }
         },
         FaultKind::Quota { .. } => match code {
             "InsufficientFreeAddressesInSubnet" => {
-                "the subnet has no address left: name a larger one, or delete what has them"
+                "the subnet has no address left: name a larger one as spec.aws.subnetID of the ProviderConfig, or delete what \
+                 has them"
             }
             "PendingVerification" => {
                 "AWS verifies the account for this region first, which may take hours"
             }
             _ => {
                 "the account may have no more of it: ask AWS for a higher quota (Service Quotas, vCPUs of the family), or \
-                 name another type"
+                 name another type below spec.provider.aws.types of the node pool"
             }
         },
         FaultKind::Capacity { .. } => {
-            "nothing of this type is to be had in the zone now: name more types, or a subnet of another zone"
+            "nothing of this type is to be had in the zone now: name more types below spec.provider.aws.types of the node \
+             pool, or a ProviderConfig of another zone"
         }
         FaultKind::Taken => {
             "something else was asked for under this Machine's UID before, since its settings changed: delete the Machine \
@@ -223,20 +226,25 @@ fn mend(kind: FaultKind, code: &str, message: &str) -> Option<String> {
 
 /// What the API's codes and sentences name, and which of our settings decides each.
 const FIELDS: [(&str, &str); 9] = [
-    ("InvalidAMI", "the image of the node pool"),
-    ("ImageId", "the image of the node pool"),
-    ("InvalidSubnet", "the subnet"),
-    ("InvalidGroup", "the security groups"),
+    ("InvalidAMI", IMAGE),
+    ("ImageId", IMAGE),
+    ("InvalidSubnet", "spec.aws.subnetID of the ProviderConfig"),
+    (
+        "InvalidGroup",
+        "spec.aws.securityGroupIDs of the ProviderConfig",
+    ),
     ("UserData", USER_DATA),
     ("User data", USER_DATA),
     (
         "BlockDevice",
-        "the size of the disk, or the name of the image's first disk",
+        "the size of the disk (spec.provider.aws.diskGiB), or spec.aws.rootDevice of the ProviderConfig",
     ),
-    ("InstanceType", "the type of the node pool"),
-    ("nstance type", "the type of the node pool"),
+    ("InstanceType", TYPE),
+    ("nstance type", TYPE),
 ];
 
+const IMAGE: &str = "the image of the node pool, or spec.aws.images of the ProviderConfig";
+const TYPE: &str = "the type of the node pool (spec.provider.aws.types)";
 const USER_DATA: &str =
     "what makes the user data long: labels, taints, files and SSH keys of the node pool";
 
@@ -286,8 +294,8 @@ mod tests {
     fn vendors_code_is_kept_and_our_setting_is_named() {
         for (code, message, ours) in [
             ("InvalidAMIID.NotFound", "m", "image of the node pool"),
-            ("InvalidSubnetID.NotFound", "m", "subnet"),
-            ("InvalidGroup.NotFound", "m", "security groups"),
+            ("InvalidSubnetID.NotFound", "m", "spec.aws.subnetID"),
+            ("InvalidGroup.NotFound", "m", "spec.aws.securityGroupIDs"),
             (
                 "InvalidParameterValue",
                 "Invalid instance type: x",
@@ -295,7 +303,9 @@ mod tests {
             ),
             ("InvalidUserData.Malformed", "m", "labels, taints"),
             ("OperationNotPermitted", "m", "protected"),
+            ("InvalidBlockDeviceMapping", "m", "spec.aws.rootDevice"),
             ("UnauthorizedOperation", "m", "iam-policy.json"),
+            ("AuthFailure", "m", "spec.aws.credentialsSecretName"),
             ("OptInRequired", "m", "region"),
             ("RequestExpired", "m", "clock"),
             ("VcpuLimitExceeded", "m", "quota"),

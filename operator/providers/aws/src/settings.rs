@@ -26,8 +26,19 @@ pub struct Place {
     pub public_ipv4: bool,
     /// What the images call the disk that they are started from: `/dev/xvda`.
     pub root_device: String,
+    /// A role that the key takes on; none: its user's own rights.
+    pub role: Option<Role>,
     /// What [`crate::cloud::Cloud::account`] said when machines were made; none: never asked.
     pub account: Option<String>,
+}
+
+/// A role that is taken on.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Role {
+    /// Its ARN: `arn:aws:iam::111111111111:role/covey`.
+    pub arn: String,
+    /// What it asks whoever takes it on for: Covey says it, and no user.
+    pub external_id: String,
 }
 
 /// One machine, as it is asked for: always the same for one Machine.

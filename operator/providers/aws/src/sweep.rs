@@ -18,7 +18,7 @@ impl Cloud {
     ///
     /// # Errors
     /// Where something may be missing.
-    pub async fn everything(&self) -> Result<Found, Refused> {
+    pub async fn found(&self) -> Result<Found, Refused> {
         self.account().await?;
         let label = by(INSTALLATION);
         let filters = [(label.as_str(), self.place.installation.as_str())];

@@ -2,18 +2,14 @@
 //!
 //! Invariant: nothing is decided here; each call is handed on.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::node_pool::{Market, Provider as WantedMachines, ProviderKind};
-use api::{Machine, ProviderConfigSpec};
+use api::{Machine, ProviderConfig};
 use providers::clock::Clock;
-use providers::cloud::{Cloud as Contract, NoClient, Order};
-use providers::identity::Owner;
-use providers::leaks::Outcome;
+use providers::cloud::{Cloud as Contract, NoClient, Order, requests};
 use providers::offering::Size;
-use providers::subject::Subject;
-use providers::{Capabilities, Checked, Doubt, Inventory, Presence, Refused};
+use providers::{Capabilities, Checked, Inventory, Presence, Refused};
 
 use crate::calls::Endpoints;
 use crate::capabilities::CAPABILITIES;
@@ -32,12 +28,8 @@ impl Contract for Cloud {
     type Project = Place;
     type Found = Found;
 
-    fn project(
-        spec: &ProviderConfigSpec,
-        installation: &str,
-        account: Option<&str>,
-    ) -> Option<Place> {
-        let wanted = spec.azure.as_ref()?;
+    fn project(config: &ProviderConfig, installation: &str) -> Option<Place> {
+        let wanted = config.spec.azure.as_ref()?;
         Some(Place {
             installation: installation.to_owned(),
             subscription: wanted.subscription_id.clone(),
@@ -48,7 +40,7 @@ impl Contract for Cloud {
             security_group: wanted.security_group_id.clone(),
             public_ipv4: wanted.public_ipv4,
             ssh_key: wanted.ssh_key.clone(),
-            account: account.map(str::to_owned),
+            account: requests::account(config).map(str::to_owned),
         })
     }
 
@@ -86,7 +78,7 @@ impl Contract for Cloud {
         Self::check(self, types, images, market == Market::Spot).await
     }
 
-    fn known(&self, types: &[String]) -> Result<Option<Vec<Size>>, Refused> {
+    fn known(&self, types: &[String], _market: Market) -> Result<Option<Vec<Size>>, Refused> {
         let known = self.known_sizes(types)?;
         Ok(known.map(|sizes| sizes.into_iter().map(|known| known.size).collect()))
     }
@@ -96,34 +88,11 @@ impl Contract for Cloud {
         Self::create(self, &wanted).await
     }
 
-    async fn describe(&self, subject: &Subject) -> Result<Presence, Refused> {
-        Self::describe(self, subject).await
-    }
-
-    async fn delete(&self, owner: &Owner, instance: Option<u64>) -> Result<(), Refused> {
-        Self::delete(self, owner, instance).await
-    }
-
-    async fn restart(&self, owner: &Owner) -> Result<(), Refused> {
-        Self::restart(self, owner).await
-    }
-
     async fn list(&self, namespace: &str) -> Result<Inventory, Refused> {
         Self::list(self, Some(namespace)).await
     }
 
-    async fn found(&self) -> Result<Found, Refused> {
-        Self::found(self).await
-    }
-
-    async fn sweep(
-        &self,
-        found: &Found,
-        machines: &BTreeSet<String>,
-        doubts: &[Doubt],
-    ) -> Result<Outcome, Refused> {
-        Self::sweep(self, found, machines, doubts).await
-    }
+    providers::handed_on!();
 }
 
 /// The same for one Machine each time: its spec and its request never change, and its user data are stored.
@@ -144,6 +113,7 @@ fn wanted(order: Order<'_>, user_data: String) -> Wanted {
 mod tests {
     use api::machine::MachineRequest;
     use providers::clock::SystemClock;
+    use providers::identity::Owner;
     use serde_json::{Value, json};
 
     use super::*;
@@ -198,12 +168,16 @@ mod tests {
 
     #[test]
     fn place_is_what_the_provider_config_says() {
-        let spec: ProviderConfigSpec = serde_json::from_value(json!({ "azure": {
-            "credentialsSecretName": "a", "subscriptionID": "s", "resourceGroup": "g", "location": "westeurope",
-            "subnetID": "n", "sshKey": "k",
-        } }))
+        let config: ProviderConfig = serde_json::from_value(json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "ProviderConfig", "metadata": { "name": "a" },
+            "spec": { "azure": {
+                "credentialsSecretName": "a", "subscriptionID": "s", "resourceGroup": "g", "location": "westeurope",
+                "subnetID": "n", "sshKey": "k",
+            } },
+            "status": { "account": "a" },
+        }))
         .unwrap();
-        let place = Cloud::project(&spec, "i", Some("a")).unwrap();
+        let place = Cloud::project(&config, "i").unwrap();
         assert!(place.public_ipv4);
         assert_eq!((place.zone, place.security_group), (None, None));
         assert_eq!(place.account.as_deref(), Some("a"));

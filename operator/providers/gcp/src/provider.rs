@@ -2,18 +2,14 @@
 //!
 //! Invariant: nothing is decided here; each call is handed on.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::node_pool::{Market, Provider as WantedMachines, ProviderKind};
-use api::{Machine, ProviderConfigSpec};
+use api::{Machine, ProviderConfig};
 use providers::clock::Clock;
-use providers::cloud::{Cloud as Contract, NoClient, Order};
-use providers::identity::Owner;
-use providers::leaks::Outcome;
+use providers::cloud::{Cloud as Contract, NoClient, Order, requests};
 use providers::offering::Size;
-use providers::subject::Subject;
-use providers::{Capabilities, Checked, Doubt, Inventory, Presence, Refused};
+use providers::{Capabilities, Checked, Inventory, Presence, Refused};
 
 use crate::calls::Endpoints;
 use crate::capabilities::CAPABILITIES;
@@ -31,12 +27,8 @@ impl Contract for Cloud {
     type Project = Project;
     type Found = Found;
 
-    fn project(
-        spec: &ProviderConfigSpec,
-        installation: &str,
-        account: Option<&str>,
-    ) -> Option<Project> {
-        let wanted = spec.gcp.as_ref()?;
+    fn project(config: &ProviderConfig, installation: &str) -> Option<Project> {
+        let wanted = config.spec.gcp.as_ref()?;
         Some(Project {
             installation: installation.to_owned(),
             project: wanted.project.clone(),
@@ -44,7 +36,7 @@ impl Contract for Cloud {
             subnet: wanted.subnet.clone(),
             tags: wanted.network_tags.clone(),
             public_ipv4: wanted.public_ipv4,
-            account: account.map(str::to_owned),
+            account: requests::account(config).map(str::to_owned),
         })
     }
 
@@ -81,7 +73,7 @@ impl Contract for Cloud {
         Self::check(self, types, images).await
     }
 
-    fn known(&self, types: &[String]) -> Result<Option<Vec<Size>>, Refused> {
+    fn known(&self, types: &[String], _market: Market) -> Result<Option<Vec<Size>>, Refused> {
         self.known_sizes(types)
     }
 
@@ -90,34 +82,11 @@ impl Contract for Cloud {
         Self::create(self, &wanted).await
     }
 
-    async fn describe(&self, subject: &Subject) -> Result<Presence, Refused> {
-        Self::describe(self, subject).await
-    }
-
-    async fn delete(&self, owner: &Owner, instance: Option<u64>) -> Result<(), Refused> {
-        Self::delete(self, owner, instance).await
-    }
-
-    async fn restart(&self, owner: &Owner) -> Result<(), Refused> {
-        Self::restart(self, owner).await
-    }
-
     async fn list(&self, namespace: &str) -> Result<Inventory, Refused> {
         Self::list(self, Some(namespace)).await
     }
 
-    async fn found(&self) -> Result<Found, Refused> {
-        Self::found(self).await
-    }
-
-    async fn sweep(
-        &self,
-        found: &Found,
-        machines: &BTreeSet<String>,
-        doubts: &[Doubt],
-    ) -> Result<Outcome, Refused> {
-        Self::sweep(self, found, machines, doubts).await
-    }
+    providers::handed_on!();
 }
 
 /// The same for one Machine each time: its spec and its request never change, and its user data are stored.
@@ -137,6 +106,7 @@ fn wanted(order: Order<'_>, user_data: String) -> Wanted {
 mod tests {
     use api::machine::MachineRequest;
     use providers::clock::SystemClock;
+    use providers::identity::Owner;
     use serde_json::{Value, json};
 
     use super::*;

@@ -2,19 +2,16 @@
 //!
 //! Invariant: nothing is decided here; each call is handed on.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::node_pool::{Market, ProviderKind};
-use api::{Machine, ProviderConfigSpec};
+use api::{Machine, ProviderConfig};
 use providers::clock::Clock;
-use providers::cloud::{Cloud as Contract, NoClient, Order};
-use providers::identity::{Owner, of_namespace};
-use providers::leaks::Outcome;
+use providers::cloud::{Cloud as Contract, NoClient, Order, requests};
+use providers::identity::of_namespace;
 use providers::offering::Size;
-use providers::subject::Subject;
 use providers::token::Token;
-use providers::{Capabilities, Checked, Doubt, Inventory, Presence, Refused};
+use providers::{Capabilities, Checked, Inventory, Presence, Refused};
 
 use crate::capabilities::CAPABILITIES;
 use crate::cloud::Cloud;
@@ -36,12 +33,8 @@ impl Contract for Cloud {
     type Project = Project;
     type Found = Found;
 
-    fn project(
-        spec: &ProviderConfigSpec,
-        installation: &str,
-        account: Option<&str>,
-    ) -> Option<Project> {
-        let wanted = spec.hetzner.as_ref()?;
+    fn project(config: &ProviderConfig, installation: &str) -> Option<Project> {
+        let wanted = config.spec.hetzner.as_ref()?;
         Some(Project {
             installation: installation.to_owned(),
             location: wanted.location.clone(),
@@ -50,7 +43,7 @@ impl Contract for Cloud {
             firewalls: wanted.firewalls.clone(),
             ipv4: wanted.public_ipv4,
             ipv6: wanted.public_ipv6,
-            account: account.map(str::to_owned),
+            account: requests::account(config).map(str::to_owned),
         })
     }
 
@@ -88,7 +81,7 @@ impl Contract for Cloud {
         Self::check(self, types, images).await
     }
 
-    fn known(&self, types: &[String]) -> Result<Option<Vec<Size>>, Refused> {
+    fn known(&self, types: &[String], _market: Market) -> Result<Option<Vec<Size>>, Refused> {
         let known = self.known_sizes(types)?;
         Ok(known.map(|sizes| sizes.into_iter().map(size).collect()))
     }
@@ -103,35 +96,12 @@ impl Contract for Cloud {
         Self::create(self, &wanted).await
     }
 
-    async fn describe(&self, subject: &Subject) -> Result<Presence, Refused> {
-        Self::describe(self, subject).await
-    }
-
-    async fn delete(&self, owner: &Owner, instance: Option<u64>) -> Result<(), Refused> {
-        Self::delete(self, owner, instance).await
-    }
-
-    async fn restart(&self, owner: &Owner) -> Result<(), Refused> {
-        Self::restart(self, owner).await
-    }
-
     async fn list(&self, namespace: &str) -> Result<Inventory, Refused> {
         let selector = of_namespace(&self.project.installation, namespace);
         Self::list(self, &selector).await
     }
 
-    async fn found(&self) -> Result<Found, Refused> {
-        Self::found(self).await
-    }
-
-    async fn sweep(
-        &self,
-        found: &Found,
-        machines: &BTreeSet<String>,
-        doubts: &[Doubt],
-    ) -> Result<Outcome, Refused> {
-        Self::sweep(self, found, machines, doubts).await
-    }
+    providers::handed_on!();
 }
 
 fn size(size: offerings::Size) -> Size {

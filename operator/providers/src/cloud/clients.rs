@@ -139,7 +139,7 @@ impl<C: Cloud> Clients<C> {
         let none = || requests::no_config(C::KIND, &key.0, &key.1);
         let secret = config.spec.cloud().ok_or_else(none)?.secret_name;
         let installation = self.installation().await?.to_owned();
-        let project = C::project(&config.spec, &installation, requests::account(config));
+        let project = C::project(config, &installation);
         let project = project.ok_or_else(none)?;
         let now = self.clock.now();
         let open = |cloud: &Arc<C>| Open {

@@ -58,7 +58,7 @@ pub trait AccountProvider: Provider {
     ) -> Answer<'a, Outcome>;
 
     /// Prices of an hour by size, in the currency of the account, as far as they were read: of a size that is not told
-    /// nobody knows it.
+    /// nobody knows it. They are those of machines that stay, since others cost less.
     fn prices(
         &self,
         namespace: &str,
@@ -217,7 +217,8 @@ impl<C: Cloud> AccountProvider for CloudProvider<C> {
         };
         // One by one: that of the others is known where one is none.
         let price = |size: &String| {
-            let known = cloud.known(std::slice::from_ref(size)).ok()??;
+            let known = cloud.known(std::slice::from_ref(size), Market::OnDemand);
+            let known = known.ok()??;
             Some((size.clone(), known.first()?.offering.price?))
         };
         sizes.iter().filter_map(price).collect()
@@ -255,8 +256,9 @@ impl<C: Cloud> Provider for CloudProvider<C> {
         let Some(cloud) = self.clients.kept(namespace, wanted.config_name) else {
             return Ok(Vec::new());
         };
-        let sizes = cloud.known(wanted.types)?.unwrap_or_default();
-        let left = sizes.into_iter().filter(|size| !size.exhausted);
+        let sizes = cloud.known(wanted.types, wanted.market)?;
+        let sizes = sizes.unwrap_or_default().into_iter();
+        let left = sizes.filter(|size| !size.exhausted);
         Ok(left.map(|size| size.offering).collect())
     }
 
@@ -269,7 +271,7 @@ impl<C: Cloud> Provider for CloudProvider<C> {
     ) -> Option<NodeTemplate> {
         let wanted = self.wanted(provider).ok()?;
         let cloud = self.clients.kept(namespace, wanted.config_name)?;
-        let sizes = cloud.known(wanted.types).ok()??;
+        let sizes = cloud.known(wanted.types, wanted.market).ok()??;
         template::node(pool, &sizes, C::disk(provider), cloud.zone())
     }
 

@@ -3,6 +3,7 @@
 //! Invariant: each has what its fake has.
 
 use providers::identity::MACHINE_UID;
+use providers::tags::SPELLED_MACHINE_UID;
 use serde_json::{Value, json};
 
 /// Of the project at Hetzner in which machines are made.
@@ -20,12 +21,16 @@ pub(crate) const SUBSCRIPTIONS: [&str; 2] = [
 /// That tenant.
 pub(crate) const TENANT: &str = "22222222-0000-4000-8000-000000000001";
 
+/// The account at AWS in which machines are made, and another one.
+pub(crate) const ACCOUNTS: [&str; 2] = ["111111111111", "222222222222"];
+
 /// A cloud.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Which {
     Hetzner,
     Gcp,
     Azure,
+    Aws,
 }
 
 impl Which {
@@ -35,6 +40,7 @@ impl Which {
             Self::Hetzner => "hetzner",
             Self::Gcp => "gcp",
             Self::Azure => "azure",
+            Self::Aws => "aws",
         }
     }
 
@@ -43,7 +49,8 @@ impl Which {
         match self {
             Self::Hetzner => ("server", MACHINE_UID),
             Self::Gcp => ("instance", "covey_machine_uid"),
-            Self::Azure => ("vm", "covey-machine-uid"),
+            Self::Azure => ("vm", SPELLED_MACHINE_UID),
+            Self::Aws => ("instance", SPELLED_MACHINE_UID),
         }
     }
 
@@ -56,6 +63,7 @@ impl Which {
                 "/subscriptions/11111111-0000-4000-8000-000000000001/resourceGroups/workers/providers/Microsoft.Compute/\
                  galleries/covey/images/worker/versions/1.36.0"
             }
+            Self::Aws => "ami-0123456789abcdef0",
         }
     }
 
@@ -65,6 +73,7 @@ impl Which {
             Self::Hetzner => ["cx22", "cx32"],
             Self::Gcp => ["e2-medium", "e2-standard-4"],
             Self::Azure => ["Standard_D2s_v5", "Standard_D4s_v5"],
+            Self::Aws => ["m7i.large", "m7i.xlarge"],
         };
         json!({ self.name(): { "configName": self.name(), "types": types } })
     }
@@ -74,7 +83,7 @@ impl Which {
         match self {
             Self::Hetzner => "token",
             Self::Gcp => "key.json",
-            Self::Azure => "credentials.json",
+            Self::Azure | Self::Aws => "credentials.json",
         }
     }
 
@@ -101,6 +110,10 @@ impl Which {
                     "securityGroupID": format!("{net}/networkSecurityGroups/workers"),
                 } })
             }
+            Self::Aws => json!({ "aws": {
+                "credentialsSecretName": name, "region": "eu-central-1", "zone": "eu-central-1a",
+                "subnetID": "subnet-0123456789abcdef0", "securityGroupIDs": ["sg-0123456789abcdef0"], "images": images,
+            } }),
         }
     }
 }

@@ -45,6 +45,7 @@ pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: 
         let (words, is_enabled) = match cloud.kind {
             ProviderKind::Gcp => (GCP, settings.gcp.enabled),
             ProviderKind::Azure => (AZURE, settings.azure.enabled),
+            ProviderKind::Aws => (AWS, settings.aws.enabled),
             _ => (HETZNER, settings.hetzner.enabled),
         };
         of_cloud(&cloud, &words, is_enabled, problems);
@@ -146,6 +147,17 @@ const AZURE: Words = Words {
     root: "/subscriptions/",
     of_image: "-._()/",
     longest_image: 512,
+};
+
+const AWS: Words = Words {
+    cloud: "AWS",
+    config: "aws",
+    size: "m7i.xlarge",
+    of_size: "-.",
+    image: "ami-0123456789abcdef0",
+    root: "ami-",
+    of_image: "",
+    longest_image: 17,
 };
 
 /// Machines of a cloud. What there is of sizes and images only the cloud knows.

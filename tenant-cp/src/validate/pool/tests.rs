@@ -423,6 +423,7 @@ fn a_cloud_that_is_switched_off_and_names_that_are_none_there_are_refused() {
         settings.providers.hetzner.enabled = enabled;
         settings.providers.gcp.enabled = enabled;
         settings.providers.azure.enabled = enabled;
+        settings.providers.aws.enabled = enabled;
         let problems = check_pool(&pool, &settings);
         problems
             .iter()
@@ -437,6 +438,7 @@ fn a_cloud_that_is_switched_off_and_names_that_are_none_there_are_refused() {
             "/subscriptions/s/resourceGroups/g_(1)/providers/Microsoft.Compute/images/i",
             "subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/images/i",
         ),
+        ("aws", "ami-0123456789abcdef0", "debian-13"),
     ];
     for (cloud, image, none) in images {
         let of = |image: &str| json!({"configName": "c", "types": ["a-1"], "image": image});

@@ -322,13 +322,13 @@ async fn sizes_are_asked_for_once_in_six_hours_and_have_the_price_of_spot_alone(
     let stage = Stage::new().await;
     let cloud = stage.cloud();
     let types = [SIZE.to_owned(), "m7g.large".to_owned()];
-    assert_eq!(cloud.known_sizes(&types, true), None);
+    assert_eq!(cloud.known_sizes(&types, true), Ok(None));
     let sizes = cloud.sizes(&types, true).await.unwrap();
     assert_eq!(sizes[1].architecture, "arm64");
     assert_eq!(sizes[0].offering.price, Some(0.0345));
     let before = stage.requests();
     assert_eq!(cloud.sizes(&types, true).await.unwrap(), sizes);
-    assert_eq!(cloud.known_sizes(&types, true), Some(sizes));
+    assert_eq!(cloud.known_sizes(&types, true), Ok(Some(sizes)));
     assert_eq!(stage.requests(), before);
     let others = cloud.sizes(&types, false).await.unwrap();
     assert_eq!(others[0].offering.price, None);

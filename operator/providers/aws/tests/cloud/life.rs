@@ -126,6 +126,7 @@ fn place() -> Place {
         security_groups: vec!["sg-0123456789abcdef0".to_owned()],
         public_ipv4: true,
         root_device: "/dev/xvda".to_owned(),
+        role: None,
         account: None,
     }
 }

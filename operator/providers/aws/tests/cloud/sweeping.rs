@@ -35,13 +35,13 @@ async fn machine_that_nobody_has_goes_with_all_of_it() {
         stage.fake.contents().behaviour.keeps_parts = keeps_parts;
         let known = uids(&machines[1..]);
         let cloud = stage.cloud();
-        let found = cloud.everything().await.unwrap();
+        let found = cloud.found().await.unwrap();
         let first = cloud.sweep(&found, &known, &[]).await.unwrap();
         assert!(first.delete.is_empty() && !first.held, "{first:?}");
         let mut kinds = BTreeSet::new();
         for _ in 0..6 {
             stage.clock.advance(MINUTES);
-            let found = cloud.everything().await.unwrap();
+            let found = cloud.found().await.unwrap();
             let outcome = cloud.sweep(&found, &known, &[]).await.unwrap();
             kinds.extend(outcome.delete.iter().map(|(kind, _)| *kind));
         }
@@ -63,7 +63,7 @@ async fn machines_that_are_all_missing_are_held_and_not_deleted() {
     let machines = fleet(&stage, 6).await;
     let cloud = stage.cloud();
     for _ in 0..3 {
-        let found = cloud.everything().await.unwrap();
+        let found = cloud.found().await.unwrap();
         let outcome = cloud.sweep(&found, &BTreeSet::new(), &[]).await.unwrap();
         assert!(outcome.held && outcome.delete.is_empty(), "{outcome:?}");
         stage.clock.advance(MINUTES);
@@ -79,7 +79,7 @@ async fn what_another_installation_has_is_not_looked_at() {
     stage.place.installation = "installation-2".to_owned();
     let cloud = stage.cloud();
     for _ in 0..3 {
-        let found = cloud.everything().await.unwrap();
+        let found = cloud.found().await.unwrap();
         let outcome = cloud.sweep(&found, &BTreeSet::new(), &[]).await.unwrap();
         assert!(outcome.leaks.is_empty(), "{outcome:?}");
         stage.clock.advance(MINUTES);
@@ -112,7 +112,7 @@ async fn list_with_a_page_that_does_not_come_is_no_list_and_an_empty_one_is_no_e
         let second = Script::default().each("POST", "/Describe", "NextToken", fault);
         stage.script(second);
         assert!(cloud.list(None).await.is_err());
-        assert!(cloud.everything().await.is_err());
+        assert!(cloud.found().await.is_err());
         stage.clock.advance(MINUTES);
     }
 }

@@ -82,6 +82,8 @@ fn same_spec_ends_in_the_same_machines_whatever_was_before() {
     google["provider"] = json!({ "gcp": { "configName": "g", "types": ["e2-medium"] } });
     let mut azure = base.clone();
     azure["provider"] = json!({ "azure": { "configName": "a", "types": ["Standard_D2s_v5"] } });
+    let mut amazon = base.clone();
+    amazon["provider"] = json!({ "aws": { "configName": "a", "types": ["m7i.large"] } });
     let spread = |of: &Value| {
         let mut spec = of.clone();
         let provider = spec["provider"].take();
@@ -89,14 +91,15 @@ fn same_spec_ends_in_the_same_machines_whatever_was_before() {
         spec["locations"] = json!([{ "name": "north", "weight": 1, "provider": provider }]);
         json!(with_spec(&World::new(1, &json!({})), &spec).unwrap().spec)
     };
-    let spreads = [&base, &hosts, &cloud, &google, &azure].map(spread);
-    let plain = [base, hosts, cloud, google, azure];
+    let spreads = [&base, &hosts, &cloud, &google, &azure, &amazon].map(spread);
+    let plain = [base, hosts, cloud, google, azure, amazon];
     each(&schema, |path| {
         let of = match path {
             path if path.contains("provider.static") => 1,
             path if path.contains("provider.hetzner") => 2,
             path if path.contains("provider.gcp") => 3,
             path if path.contains("provider.azure") => 4,
+            path if path.contains("provider.aws") => 5,
             _ => 0,
         };
         let base = match path.starts_with("locations") {
