@@ -4,8 +4,10 @@
 
 use api::condition::is_true;
 use api::tenant_quota::Used;
-use api::{ConditionType, FleetPolicy, Host, Reason, TenantQuota};
+use api::{ConditionType, FleetPolicy, Host, Reason, TenantCluster, TenantQuota};
+use insight::facts::is_held;
 use insight::text;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 
@@ -115,8 +117,8 @@ pub(crate) fn is_exceeded(quota: &TenantQuota) -> bool {
     status.is_some_and(|status| is_true(&status.conditions, ConditionType::Exceeded))
 }
 
-/// Each policy with its waves, and who waits.
-pub(crate) fn fleet(all: &[FleetPolicy], held: &[String]) -> String {
+/// Each policy with its waves, and who of these waits, or is held back.
+pub(crate) fn fleet(all: &[FleetPolicy], clusters: &[TenantCluster], now: Timestamp) -> String {
     let mut out = String::new();
     for policy in all {
         let status = policy.status.clone().unwrap_or_default();
@@ -124,6 +126,13 @@ pub(crate) fn fleet(all: &[FleetPolicy], held: &[String]) -> String {
         let told = conditions.find(|c| c.type_ == ConditionType::Progressing.as_str());
         let told = told.map_or("nothing is said of it yet".to_owned(), sentence);
         out.push_str(&format!("FleetPolicy {}: {told}\n", policy.name_any()));
+        for wave in &policy.spec.waves {
+            // One that is no moment is what the condition speaks of.
+            if let Ok(Some(until)) = wave.holds(now) {
+                let line = format!("wave {} is held back until {until}", wave.name);
+                out.push_str(&(text::shown(&line) + "\n"));
+            }
+        }
         if let Some(halted) = &status.halted {
             let line = format!(
                 "halted since {} by {}: {}; `spec.retry` is {}",
@@ -142,6 +151,7 @@ pub(crate) fn fleet(all: &[FleetPolicy], held: &[String]) -> String {
             "WAITING",
             "FAILED",
             "LEFT OUT",
+            "HELD BACK",
             "WHOLE SINCE",
         ])];
         lines.extend(status.waves.into_iter().map(|wave| {
@@ -152,6 +162,7 @@ pub(crate) fn fleet(all: &[FleetPolicy], held: &[String]) -> String {
                 wave.waiting,
                 wave.failed,
                 wave.left_out,
+                wave.held,
             ];
             let counts = counts.iter().map(i32::to_string);
             let since = wave.whole_since.unwrap_or_default();
@@ -163,11 +174,37 @@ pub(crate) fn fleet(all: &[FleetPolicy], held: &[String]) -> String {
         }));
         out.push_str(&shown(lines));
     }
-    if !held.is_empty() {
-        let names = text::names(held.iter().map(String::as_str), NAMED);
-        out.push_str(&format!("{} wait: {names}\n", held.len()));
+    let name = |cluster: &TenantCluster| {
+        let namespace = cluster.namespace().unwrap_or_default();
+        format!("{namespace}/{}", cluster.name_any())
+    };
+    let until = |cluster: &TenantCluster| cluster.spec.maintenance.holds(now);
+    let waiting = clusters.iter().filter(|c| is_held(c) && until(c).is_none());
+    let held = clusters.iter().filter_map(|cluster| {
+        let until = until(cluster)?;
+        Some(format!("{} until {until}", name(cluster)))
+    });
+    for (what, names) in [
+        ("wait", waiting.map(name).collect::<Vec<_>>()),
+        (
+            "are held back by `spec.maintenance.heldUntil`",
+            held.collect(),
+        ),
+    ] {
+        out.push_str(&told(what, names));
     }
     out
+}
+
+/// How many of these do what, and the first of them by name.
+fn told(what: &str, mut names: Vec<String>) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    names.sort();
+    let count = names.len();
+    let names = text::names(names.iter().map(String::as_str), NAMED);
+    format!("{count} {what}: {names}\n")
 }
 
 /// Whether a failure or a mistake keeps a policy from going on.
@@ -249,22 +286,34 @@ team-a: Exceeded True AboveLimits: 2 of 1 clusters
     #[test]
     fn a_fleet_is_its_waves_and_who_waits() {
         let policy = json!({"apiVersion": "covey.dev/v1alpha1", "kind": "FleetPolicy",
-            "metadata": {"name": "default"}, "spec": {},
+            "metadata": {"name": "default"},
+            "spec": {"waves": [{"name": "canary"}, {"name": "tenth", "heldUntil": "2027-01-31T12:00:00Z"}]},
             "status": {"conditions": [condition("Progressing", "False", "FleetHalted", "team-a/shop failed"),
                     condition("Degraded", "True", "FleetHalted", "team-a/shop failed")],
                 "halted": {"templates": "a", "retry": 0, "tenantCluster": "team-a/shop", "message": "it is slow", "since": "2026-11-27T11:00:00Z"},
-                "waves": [{"name": "canary", "tenantClusters": 3, "done": 1, "inFlight": 0, "waiting": 1, "failed": 1, "leftOut": 0}]}});
+                "waves": [{"name": "canary", "tenantClusters": 3, "done": 1, "inFlight": 0, "waiting": 1, "failed": 1, "leftOut": 0, "held": 1}]}});
+        let cluster = |name: &str, until: Value| {
+            let cluster = json!({"apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster",
+                "metadata": {"name": name, "namespace": "team-a"},
+                "spec": {"version": "1.35.4", "maintenance": until}, "status": {"rollout": {"held": true}}});
+            serde_json::from_value::<TenantCluster>(cluster).unwrap()
+        };
+        let until = json!({"heldUntil": "2026-12-24T00:00:00Z"});
+        let clusters = [cluster("later", until), cluster("demo", json!({}))];
+        let now = "2026-11-27T12:00:00Z".parse().unwrap();
         let policy: FleetPolicy = serde_json::from_value(policy).unwrap();
         assert!(is_halted(&policy));
-        let told = fleet(&[policy], &["team-a/demo".to_owned()]);
+        let told = fleet(&[policy], &clusters, now);
         let expected = "\
 FleetPolicy default: Progressing False FleetHalted: team-a/shop failed
 halted since 2026-11-27T11:00:00Z by team-a/shop: it is slow; `spec.retry` is 0
-WAVE     ALL   DONE   UNDER WAY   WAITING   FAILED   LEFT OUT   WHOLE SINCE
-canary   3     1      0           1         1        0
+wave tenth is held back until 2027-01-31T12:00:00Z
+WAVE     ALL   DONE   UNDER WAY   WAITING   FAILED   LEFT OUT   HELD BACK   WHOLE SINCE
+canary   3     1      0           1         1        0          1
 1 wait: team-a/demo
+1 are held back by `spec.maintenance.heldUntil`: team-a/later until 2026-12-24T00:00:00Z
 ";
         assert_eq!(told, expected);
-        assert_eq!(fleet(&[], &[]), "");
+        assert_eq!(fleet(&[], &[], now), "");
     }
 }

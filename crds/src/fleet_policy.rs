@@ -4,14 +4,17 @@
 //! Invariant: a policy only ever holds back. It changes nothing that a user asks for, and where there is none, or it is
 //! broken or gone, whoever waited for it stays as it is.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{CustomResource, KubeSchema};
+use k8s_openapi::jiff::Timestamp;
+use kube::{CustomResource, KubeSchema, ResourceExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::duration::Duration;
+use crate::instant;
 use crate::int_or_percent::IntOrPercent;
 
 /// Name of the wave of those that no other wave takes.
@@ -33,6 +36,7 @@ const DEADLINE_RANGE: &str =
     "duration(self) >= duration('10s') && duration(self) <= duration('24h')";
 const DEADLINE: &str =
     "deadline is how long one tenant cluster may take: at least 10s and at most 24h";
+const UNTIL: &str = "heldUntil is a time in UTC to the second: write 2027-01-31T12:00:00Z";
 const TWO: &str = "self.opens != self.closes";
 const TWO_SAID: &str =
     "opens and closes are the same moments: write two, as \"0 22 * * *\" and \"0 4 * * *\"";
@@ -85,6 +89,12 @@ const TWO_SAID: &str =
     validation = Rule::new(ROOM).message(ROOM_SAID).field_path(".waves")
 )]
 pub struct FleetPolicySpec {
+    /// Of several policies the one with the highest number is followed, and of those the oldest; -1000 to 1000. Default: 0.
+    /// Example: 10.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = -1000, max = 1000))]
+    pub priority: i32,
+
     /// Waves in their order, at most 16. A tenant cluster is of the first one that takes it; those that none takes are the
     /// last wave, `rest`. A wave begins once all before it are whole. Default: none, everybody is of the wave `rest`.
     /// Example: `[{"name": "canary", "selector": {"matchLabels": {"tier": "test"}}, "soak": "1h"}, {"name": "tenth", "size": "10%"}]`.
@@ -124,6 +134,7 @@ pub struct FleetPolicySpec {
 impl Default for FleetPolicySpec {
     fn default() -> Self {
         Self {
+            priority: 0,
             waves: Vec::new(),
             windows: Vec::new(),
             max_concurrent: default_max_concurrent(),
@@ -140,6 +151,15 @@ fn default_max_concurrent() -> i32 {
 
 fn default_deadline() -> Duration {
     Duration::from("15m")
+}
+
+impl FleetPolicy {
+    /// Where it stands among several: the first one is followed.
+    #[must_use]
+    pub fn rank(&self) -> impl Ord + use<> {
+        let priority = Reverse(self.spec.priority);
+        (priority, self.creation_timestamp(), self.name_any())
+    }
 }
 
 /// Some of the tenant clusters.
@@ -174,6 +194,32 @@ pub struct Wave {
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0, max = 999))]
     pub max_failures: i32,
+
+    /// Nobody of it begins before then, in UTC; what has begun goes on, and the waves after it wait. Default: it is not held
+    /// back. Example: `2027-01-31T12:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 20, max = 20))]
+    #[x_kube(validation = Rule::new(instant::FORM).message(UNTIL))]
+    pub held_until: Option<String>,
+}
+
+impl Wave {
+    /// Until when nobody of it begins; none where somebody may.
+    ///
+    /// # Errors
+    /// Where there is no such moment; what is wrong, for people.
+    pub fn holds(&self, now: Timestamp) -> Result<Option<Timestamp>, String> {
+        let Some(text) = &self.held_until else {
+            return Ok(None);
+        };
+        let until = instant::read(text).ok_or_else(|| {
+            format!(
+                "heldUntil of wave {}: {text} is no day of the calendar",
+                self.name
+            )
+        })?;
+        Ok((until > now).then_some(until))
+    }
 }
 
 fn default_wave_soak() -> Duration {
@@ -261,6 +307,10 @@ pub struct WaveStatus {
     pub failed: i32,
     /// Those that nobody waits for: they sleep, are paused or deleted, were never Ready, or were broken before. Example: 0.
     pub left_out: i32,
+    /// Those that `spec.maintenance.heldUntil` of their own holds back: nobody waits for them, until then. Default: 0.
+    /// Example: 1.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held: i32,
     /// Since when it is whole, RFC 3339, UTC: `soak` counts from then. Absent where it is not.
     /// Example: `2027-01-31T12:00:00Z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

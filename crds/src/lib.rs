@@ -16,6 +16,7 @@ pub mod fleet_policy;
 pub mod foreign;
 #[allow(unreachable_pub)] // as below
 pub mod host;
+pub mod instant;
 pub mod int_or_percent;
 #[allow(unreachable_pub)] // as below
 pub mod machine;

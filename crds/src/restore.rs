@@ -8,6 +8,8 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::instant;
+
 const SAME: &str = "self.clusterName == oldSelf.clusterName && self.dryRun == oldSelf.dryRun \
     && has(self.at) == has(oldSelf.at) && (!has(self.at) || self.at == oldSelf.at) \
     && has(self.from) == has(oldSelf.from) && (!has(self.from) || self.from == oldSelf.from) \
@@ -28,8 +30,6 @@ const SURVIVOR_FORM: &str = "what a survivor has comes after all that is in the 
 const ONE: &str = "!has(self.spec.at) || has(self.spec.at.time) != has(self.spec.at.revision)";
 const ONE_FORM: &str =
     "set exactly one of at.time and at.revision, or leave at out for the newest moment";
-const TIME: &str =
-    "self.matches('^[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z$')";
 const TIME_FORM: &str = "at.time is a time in UTC to the second: write 2026-11-26T20:00:00Z";
 
 /// A tenant cluster as it was at a moment, in place.
@@ -227,7 +227,7 @@ pub struct Moment {
     /// set. Example: `2026-11-26T20:00:00Z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 20, max = 20))]
-    #[x_kube(validation = Rule::new(TIME).message(TIME_FORM))]
+    #[x_kube(validation = Rule::new(instant::FORM).message(TIME_FORM))]
     pub time: Option<String>,
 
     /// With this revision of etcd, and none after it. Default: none; then `time` is set. Example: 1437.

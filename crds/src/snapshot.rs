@@ -8,13 +8,12 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::instant;
+
 const SAME: &str = "self == oldSelf";
 const SAME_CLUSTER: &str =
     "clusterName cannot change: a snapshot is of one tenant cluster; make another Snapshot";
 const SAME_KIND: &str = "kind cannot change: make another Snapshot";
-/// Of one length, so that they compare as texts.
-const TIME: &str =
-    "self.matches('^[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z$')";
 const TIME_FORM: &str = "keepUntil is a time in UTC to the second: write 2027-06-30T00:00:00Z";
 const LONGER: &str = "!has(oldSelf.spec.keepUntil) || (has(self.spec.keepUntil) && self.spec.keepUntil >= oldSelf.spec.keepUntil)";
 const LONGER_FORM: &str = "keepUntil can only be moved to a later time: what was promised to be kept is not let go earlier";
@@ -91,7 +90,7 @@ pub struct SnapshotSpec {
     /// the tenant cluster's `spec.backup.retention` keeps it, which may be an hour. Example: `2027-06-30T00:00:00Z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 20, max = 20))]
-    #[x_kube(validation = Rule::new(TIME).message(TIME_FORM))]
+    #[x_kube(validation = Rule::new(instant::FORM).message(TIME_FORM))]
     pub keep_until: Option<String>,
 }
 

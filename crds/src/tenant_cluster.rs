@@ -17,6 +17,7 @@ mod backup;
 mod encryption;
 mod etcd;
 mod hibernation;
+mod maintenance;
 mod nodes;
 mod pod_metadata;
 mod pod_security;
@@ -44,6 +45,7 @@ pub use hibernation::{
     Hibernation, HibernationPhase, HibernationSchedule, HibernationStatus, HibernationWake,
     HibernationWebhooks, IdleStatus, WebhooksStatus,
 };
+pub use maintenance::Maintenance;
 pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;
 pub use pod_security::{PodSecurity, PodSecurityLevel};
@@ -117,6 +119,11 @@ pub struct TenantClusterSpec {
     /// Example: `{"enabled": true}`.
     #[serde(default, skip_serializing_if = "Hibernation::is_default")]
     pub hibernation: Hibernation,
+
+    /// When it follows another operator (docs/fleet.md). Default: when its turn comes.
+    /// Example: `{"heldUntil": "2027-01-31T12:00:00Z"}`.
+    #[serde(default, skip_serializing_if = "Maintenance::is_default")]
+    pub maintenance: Maintenance,
 
     /// The control plane: kube-apiserver, kube-controller-manager and kube-scheduler.
     /// Default: one pod of each kind, reachable inside the management cluster.

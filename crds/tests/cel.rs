@@ -90,6 +90,8 @@ const DEADLINE: &str =
     "upgrade.deadline is how long new pods have to become ready: at least 1m and at most 24h";
 const IDLE_AFTER: &str = "hibernation.idleAfter is how long nobody uses it before it is put to sleep: at least \
                           15m and at most 720h";
+const HELD_UNTIL: &str =
+    "maintenance.heldUntil is a time in UTC to the second: write 2027-01-31T12:00:00Z";
 const NOBODY_WAKES: &str = "hibernation.idleAfter puts it to sleep until somebody asks its API, and with \
                             hibernation.wake Manual no request wakes it: set wake to OnRequest, or remove \
                             idleAfter";
@@ -155,6 +157,10 @@ fn refused() -> Vec<Case> {
         create(
             tc(&json!({"hibernation": {"idleAfter": "4h", "wake": "Manual"}})),
             NOBODY_WAKES,
+        ),
+        create(
+            tc(&json!({"maintenance": {"heldUntil": "2027-01-31 12:00:00Z"}})),
+            HELD_UNTIL,
         ),
         create(tc(&json!({"upgrade": {"deadline": "59s"}})), DEADLINE),
         create(tc(&json!({"upgrade": {"deadline": "25h"}})), DEADLINE),

@@ -278,7 +278,7 @@ impl Stores {
     #[must_use]
     pub fn policy(&self) -> Option<Arc<FleetPolicy>> {
         let all = self.policies.state().into_iter();
-        all.min_by_key(|policy| (policy.creation_timestamp(), policy.name_any()))
+        all.min_by_key(|policy| policy.rank())
     }
 
     /// UIDs of all TenantClusters.

@@ -26,6 +26,7 @@ mod features;
 mod hibernation;
 pub(crate) mod limits;
 mod load_balancers;
+pub mod maintenance;
 mod nodes;
 mod overlay;
 mod pod_metadata;

@@ -1,5 +1,5 @@
 //! `cargo xtask bench …`: builds and runs the benches of crate `e2e` against the running lab, the one
-//! of crates `ccm` and `operator` (`neighbours`), which bring their own API servers, and that of crate
+//! of crates `ccm` and `operator` (`neighbours`, `fleet`), which bring their own API servers, and that of crate
 //! `autoscaler`, which needs none; and reads off the kept runs of `cargo xtask test` what checks take.
 //!
 //! In the development profile: the client's share of the work is small (the report says how
@@ -16,8 +16,8 @@ use lab::{Layout, state::State};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// `control-plane`, `workers`, `csi`, `restore`, `upgrade`, `rotation`, `sleep`, `ccm`, `neighbours` or `autoscaler`, and its
-    /// flags; `--help` shows them.
+    /// `control-plane`, `workers`, `csi`, `restore`, `upgrade`, `rotation`, `sleep`, `ccm`, `neighbours`, `fleet` or `autoscaler`,
+    /// and its flags; `--help` shows them.
     /// `checks [--json]`: how long checks take and how steady they are, from the kept runs
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     args: Vec<String>,
@@ -28,9 +28,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let help = args.args.iter().any(|arg| arg == "--help" || arg == "-h");
     match args.args.first().map(String::as_str) {
         Some("checks") => return crate::test::bench(args.args.iter().any(|arg| arg == "--json")),
-        Some("ccm") => return shipped(&layout, ("ccm", "load_balancers"), &args.args[1..]),
-        Some("neighbours") => {
-            return shipped(&layout, ("operator", "neighbours"), &args.args[1..]);
+        Some("ccm") => return shipped(&layout, ("ccm", "load_balancers"), None, &args.args[1..]),
+        Some(bench @ ("neighbours" | "fleet")) => {
+            return shipped(&layout, ("operator", "many"), Some(bench), &args.args[1..]);
         }
         Some("autoscaler") if !help => return autoscaler(&layout, &args.args),
         _ => {}
@@ -73,8 +73,13 @@ fn autoscaler(layout: &Layout, args: &[String]) -> Result<()> {
 }
 
 /// Needs no lab: API servers of its own do, and the program as it is shipped, because its own memory and CPU
-/// time are what is measured. The bench is an example of the program's crate.
-fn shipped(layout: &Layout, (package, example): (&str, &str), args: &[String]) -> Result<()> {
+/// time are what is measured. The bench is an example of the program's crate, or one of several in it.
+fn shipped(
+    layout: &Layout,
+    (package, example): (&str, &str),
+    bench: Option<&str>,
+    args: &[String],
+) -> Result<()> {
     cargo(
         layout,
         ["build", "--quiet", "--release", "--package", package],
@@ -82,23 +87,10 @@ fn shipped(layout: &Layout, (package, example): (&str, &str), args: &[String]) -
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| layout.checkout().join("target"));
     let program = target.join("release").join(package).display().to_string();
-    let bench = [
-        "run",
-        "--quiet",
-        "--package",
-        package,
-        "--example",
-        example,
-        "--",
-        "--program",
-    ];
-    cargo(
-        layout,
-        bench
-            .into_iter()
-            .chain([program.as_str()])
-            .chain(texts(args)),
-    )
+    let run = ["run", "--quiet", "--package", package];
+    let run = run.into_iter().chain(["--example", example, "--"]);
+    let program = ["--program", program.as_str()];
+    cargo(layout, run.chain(bench).chain(program).chain(texts(args)))
 }
 
 fn command<'a>(layout: &Layout, args: impl IntoIterator<Item = &'a str>) -> Command {

@@ -17,7 +17,7 @@ pub(crate) struct Overview {
 /// `covey fleet`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Fleet {
-    /// The FleetPolicy; without it all, of which the oldest is followed
+    /// The FleetPolicy; without it all, the one that is followed first
     pub(crate) name: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: JSON and YAML are the objects themselves; what may not be read is a line on standard error.
 
 use api::{FleetPolicy, Host, TenantCluster, TenantQuota};
-use insight::facts::is_held;
+use jiff::Timestamp;
 use kit_objects::known::Known;
 use kube::api::{Api, ListParams};
 use kube::core::ApiResource;
@@ -72,8 +72,8 @@ pub(super) async fn fleet(global: &Global, args: &Fleet) -> Result<Exit, Failure
     let api: Api<FleetPolicy> = Api::all(client.clone());
     let named: Vec<_> = args.name.iter().cloned().collect();
     let mut all = read(&api, &named).await?;
-    // The oldest is followed.
-    all.sort_by_key(|policy| (policy.creation_timestamp(), policy.name_any()));
+    // The first one is followed.
+    all.sort_by_key(FleetPolicy::rank);
     if all.is_empty() && !global.quiet {
         say(
             "no FleetPolicy: tenant clusters follow the operator a few at a time, in no order (`config.maxConcurrentRollouts` of the chart)",
@@ -81,7 +81,7 @@ pub(super) async fn fleet(global: &Global, args: &Fleet) -> Result<Exit, Failure
     }
     let text = match written(global.output, &mut all)? {
         Some(text) => text,
-        None => overview::fleet(&all, &held(client).await),
+        None => overview::fleet(&all, &waiting(client).await, Timestamp::now()),
     };
     result(&text)?;
     Ok(match all.iter().any(overview::is_halted) {
@@ -90,8 +90,8 @@ pub(super) async fn fleet(global: &Global, args: &Fleet) -> Result<Exit, Failure
     })
 }
 
-/// Who waits for a policy.
-async fn held(client: &Client) -> Vec<String> {
+/// All tenant clusters that can be read: who of them waits is seen in them.
+async fn waiting(client: &Client) -> Vec<TenantCluster> {
     let reader = Reader::default();
     let clusters: Api<TenantCluster> = Api::all(client.clone());
     let what = "tenantclusters in all namespaces";
@@ -101,14 +101,7 @@ async fn held(client: &Client) -> Vec<String> {
     if let Known::Unknown { why } = &all {
         say(&format!("({what} are not known: {why})"));
     }
-    let all = all.there().unwrap_or_default().into_iter();
-    let held = all.filter(is_held).map(|cluster| {
-        let namespace = cluster.namespace().unwrap_or_default();
-        format!("{namespace}/{}", cluster.name_any())
-    });
-    let mut held: Vec<_> = held.collect();
-    held.sort();
-    held
+    all.there().unwrap_or_default()
 }
 
 /// All objects of a kind, or those that are named.

@@ -478,6 +478,8 @@ with_backups! {
         WaitingForWindow: Waiting, "Nothing; `spec.windows` says when.", since "0.2.0";
         /// A wave is whole, and is looked at for a while before the next one begins.
         WaveSoaking: Waiting, "Nothing; `soak` of the wave says for how long.", since "0.2.0";
+        /// The wave that is next does not begin before a moment.
+        WaveHeld: Waiting, "Nothing; `heldUntil` of the wave says until when.", since "0.2.0";
         /// `spec.held` of the policy is true: nobody begins, and what has begun goes on.
         /// Cause: Somebody set it, and has not taken it back.
         FleetHeld: Person, "Set `spec.held` of the FleetPolicy to false to go on.", since "0.2.0";
@@ -487,7 +489,7 @@ with_backups! {
         /// The policy cannot be followed as it is written, so nobody begins; the message says what is wrong.
         /// Cause: A time of `spec.windows` that cannot be read, or a time zone that there is not.
         FleetPolicyUnusable: Person, "Mend what the message names: `kubectl edit fleetpolicy`.", since "0.2.0";
-        /// Another FleetPolicy is older, and that one is followed.
+        /// Another FleetPolicy has a higher `spec.priority`, or is older, and that one is followed.
         /// Cause: There are two.
         FleetPolicyIgnored: Person, "Delete one of them: `kubectl get fleetpolicies`.", since "0.2.0";
         /// All tenant clusters that are awake run from the operator's templates.

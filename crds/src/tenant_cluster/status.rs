@@ -164,6 +164,12 @@ pub struct RolloutStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toward: Option<RolloutBegun>,
 
+    /// Hash of the spec, but for `maintenance`, that was last followed: a change of that alone is none that makes pods.
+    /// Absent until the first look. Example: `5fda86c30d004a8b`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub asked: Option<String>,
+
     /// Whether it waits for a FleetPolicy, and stays as it is where that is gone. Default: false. Example: true.
     #[serde(default, skip_serializing_if = "is_false")]
     pub held: bool,

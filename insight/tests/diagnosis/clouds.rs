@@ -139,7 +139,7 @@ pub(crate) const TABLE: &[Row] = &[
 
 #[test]
 fn what_a_wave_waits_for_as_it_was_asked_to_is_nothing_wrong() {
-    for reason in ["WaitingForWindow", "WaveSoaking", "RollingOut"] {
+    for reason in ["WaitingForWindow", "WaveHeld", "WaveSoaking", "RollingOut"] {
         let mut facts = whole();
         let told = &[("Progressing", "True", reason, "for an hour now")];
         facts.management.fleet_policies = Known::Known(vec![read(fleet(told))]);

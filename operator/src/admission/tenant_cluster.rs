@@ -4,9 +4,11 @@
 //! again.
 
 use api::TenantCluster;
+use jiff::Timestamp;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use tenant_cp::quota::admit::Seen;
+use tenant_cp::validate::maintenance::admit_hold;
 use tenant_cp::validate::{admit, left_behind, transition_warnings, warnings};
 
 use super::review::{self, Kind, Opinion};
@@ -31,6 +33,7 @@ fn opinion(old: Option<&TenantCluster>, new: &TenantCluster, validator: &Validat
     let (clusters, pools) = ((validator.clusters)(), (validator.pools)());
     let quotas = (validator.quotas)();
     let mut problems = admit(old, new, &clusters, &settings);
+    problems.extend(admit_hold(old, new, Timestamp::now()));
     let seen = Seen {
         clusters: &clusters,
         pools: &pools,

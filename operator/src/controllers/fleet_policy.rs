@@ -96,7 +96,7 @@ async fn tell(
             let is_over = rested(now) && is_true(&before.conditions, ConditionType::Progressing);
             is_over.then(|| {
                 let message =
-                    "all tenant clusters that are awake run from the operator's templates";
+                    "all tenant clusters that are awake and not held back run from the operator's templates";
                 Notice::normal(Reason::FleetRolledOut, message)
             })
         }

@@ -47,12 +47,16 @@ pub struct Plan {
 
 /// Why nobody begins, or that some do.
 enum Now {
-    /// Nobody waits.
-    Rest,
+    /// Nobody waits, but so many that their users hold back, until the first of these moments.
+    Rest(Option<(usize, Timestamp)>),
     Unusable(String),
     Halted(Halted),
     Held,
     Closed,
+    WaveHeld {
+        wave: String,
+        until: Timestamp,
+    },
     Soaks {
         wave: String,
         until: Timestamp,
@@ -68,6 +72,8 @@ struct Members<'a> {
     soak: SignedDuration,
     /// How many failures it stands.
     max_failures: i32,
+    /// Until when nobody of it begins, or what is wrong with that.
+    held_until: Result<Option<Timestamp>, String>,
     all: Vec<(&'a Tenant, Standing)>,
 }
 
@@ -97,13 +103,22 @@ pub fn plan(observed: &Observed) -> Plan {
     let (mut admitted, mut again) = (BTreeSet::new(), Vec::new());
     let state = match (&opening, halted, current) {
         (Err(faults), ..) => Now::Unusable(faults.join("; ")),
+        _ if let Some(fault) = waves.iter().find_map(|wave| wave.held_until.as_ref().err()) => {
+            Now::Unusable(format!("spec.waves: {fault}"))
+        }
         (_, Some(halted), _) => Now::Halted(halted),
-        _ if !waits => Now::Rest,
+        _ if !waits => Now::Rest(held_back(&waves)),
         _ if spec.held => Now::Held,
         (Ok(windows), _, Some((wave, since))) => {
             again.extend(windows.next);
             let soaked = since.and_then(|since| since.checked_add(wave.soak).ok());
+            let held = wave.held_until.as_ref().ok().copied().flatten();
             match (windows.open, wave.is_whole(), soaked) {
+                (_, false, _) if let Some(until) = held => {
+                    again.push(until);
+                    let wave = wave.name.to_owned();
+                    Now::WaveHeld { wave, until }
+                }
                 (false, ..) => Now::Closed,
                 (true, true, Some(until)) => {
                     again.push(until);
@@ -118,9 +133,10 @@ pub fn plan(observed: &Observed) -> Plan {
             }
         }
         // Whoever waits is of a wave that is not whole.
-        (Ok(_), _, None) => Now::Rest,
+        (Ok(_), _, None) => Now::Rest(None),
     };
     let standings = || waves.iter().flat_map(|wave| &wave.all);
+    again.extend(held_back(&waves).map(|(_, until)| until));
     again.extend(standings().filter_map(|(_, standing)| match standing {
         // Of which nobody knows: what is heard of it wakes this.
         Standing::InFlight(until) => Some(*until).filter(|until| *until < Timestamp::MAX),
@@ -129,7 +145,7 @@ pub fn plan(observed: &Observed) -> Plan {
     let begun = standings().filter(|(tenant, standing)| match standing {
         Standing::InFlight(_) => tenant.is_begun(observed.templates),
         Standing::Failed(_) => !tenant.is_current(observed.templates),
-        Standing::Done | Standing::Waiting | Standing::LeftOut => false,
+        Standing::Done | Standing::Waiting | Standing::LeftOut | Standing::HeldBack(_) => false,
     });
     let most = usize::try_from(spec.max_concurrent).unwrap_or(1).max(1);
     Plan {
@@ -142,6 +158,17 @@ pub fn plan(observed: &Observed) -> Plan {
         status: Some(status(policy, &waves, &whole_since, state, observed)),
         again: again.into_iter().filter(|again| *again > now).min(),
     }
+}
+
+/// How many their users hold back, and until when the first of them.
+fn held_back(waves: &[Members]) -> Option<(usize, Timestamp)> {
+    let all = waves.iter().flat_map(|wave| &wave.all);
+    let held = all.filter_map(|(_, standing)| match standing {
+        Standing::HeldBack(until) => Some(*until),
+        _ => None,
+    });
+    let held: Vec<_> = held.collect();
+    Some((held.len(), held.iter().min().copied()?))
 }
 
 /// Without a policy all may begin, but those that one held back.
@@ -174,6 +201,7 @@ fn waves<'a>(spec: &'a FleetPolicySpec, observed: &Observed<'a>) -> Vec<Members<
             name: &wave.name,
             soak: signed(&wave.soak),
             max_failures: wave.max_failures,
+            held_until: wave.holds(observed.now),
             all: Vec::new(),
         };
         (Some(wave), size, members)
@@ -182,6 +210,7 @@ fn waves<'a>(spec: &'a FleetPolicySpec, observed: &Observed<'a>) -> Vec<Members<
         name: REST,
         soak: SignedDuration::ZERO,
         max_failures: 0,
+        held_until: Ok(None),
         all: Vec::new(),
     };
     let mut waves: Vec<_> = named.chain([(None, None, rest)]).collect();
@@ -230,9 +259,9 @@ impl<'a> Members<'a> {
         waiting.map(|(tenant, _)| *tenant)
     }
 
-    /// UIDs of those that may begin. Where several processes decide, these are so many as may still be under way, the first in
-    /// an order that is the same for all: whoever sees less done than another process admits none that the other does not,
-    /// so all of them together stay within the budget.
+    /// UIDs of those that may begin: of those that wait the ones of the highest priority. Where several processes decide,
+    /// these are so many as may still be under way, the first in an order that is the same for all: whoever sees less done
+    /// than another process admits none that the other does not, so all of them together stay within the budget.
     fn may_begin(&self, spec: &FleetPolicySpec, waves: &[Self], is_shared: bool) -> Vec<String> {
         let most = usize::try_from(spec.max_concurrent).unwrap_or(1).max(1);
         let busy = waves
@@ -243,7 +272,10 @@ impl<'a> Members<'a> {
             true => most.saturating_sub(busy),
             false => usize::MAX,
         };
-        let waiting = self.waiting().map(|tenant| tenant.uid.clone());
+        let first = self.waiting().map(|tenant| tenant.priority).max();
+        let waiting = self.waiting();
+        let waiting = waiting.filter(|tenant| Some(tenant.priority) == first);
+        let waiting = waiting.map(|tenant| tenant.uid.clone());
         waiting.take(places).collect()
     }
 
@@ -256,7 +288,7 @@ impl<'a> Members<'a> {
         let stands = self.stands_its_failures();
         let mut all = self.all.iter();
         all.all(|(_, standing)| match standing {
-            Standing::Done | Standing::LeftOut => true,
+            Standing::Done | Standing::LeftOut | Standing::HeldBack(_) => true,
             Standing::Failed(_) => stands,
             Standing::InFlight(_) | Standing::Waiting => false,
         })
@@ -336,6 +368,7 @@ fn status(
             waiting: wave.count(|standing| *standing == Standing::Waiting),
             failed: wave.count(|standing| matches!(standing, Standing::Failed(_))),
             left_out: wave.count(|standing| *standing == Standing::LeftOut),
+            held: wave.count(|standing| matches!(standing, Standing::HeldBack(_))),
             whole_since: since.map(|since| since.to_string()),
         });
     status.waves = told.collect();
@@ -373,15 +406,16 @@ fn conditions(state: &Now, in_flight: bool) -> (Said, Said) {
         (progressing, (ConditionStatus::True, reason, message))
     };
     match state {
-        Now::Rest if in_flight => {
+        Now::Rest(_) if in_flight => {
             progresses(Reason::RollingOut, "the last ones are under way".to_owned())
         }
-        Now::Rest => {
-            let progressing = (
-                ConditionStatus::False,
-                Reason::FleetRolledOut,
-                String::new(),
-            );
+        Now::Rest(held) => {
+            let message = held.map_or(String::new(), |(count, until)| {
+                format!(
+                    "{count} are held back by their spec.maintenance.heldUntil, the first of them until {until}"
+                )
+            });
+            let progressing = (ConditionStatus::False, Reason::FleetRolledOut, message);
             (progressing, fine())
         }
         Now::Unusable(why) => stands(Reason::FleetPolicyUnusable, why.clone()),
@@ -402,6 +436,12 @@ fn conditions(state: &Now, in_flight: bool) -> (Said, Said) {
             Reason::WaitingForWindow,
             "nobody begins until a window of spec.windows opens".to_owned(),
         ),
+        Now::WaveHeld { wave, until } => progresses(
+            Reason::WaveHeld,
+            format!(
+                "wave {wave} is held back until {until} by its heldUntil: nobody else begins before"
+            ),
+        ),
         Now::Soaks { wave, until } => progresses(
             Reason::WaveSoaking,
             format!("wave {wave} is whole, and the next one begins at {until}"),
@@ -418,7 +458,9 @@ pub fn ignored(policy: &FleetPolicy, followed: &str, now: Timestamp) -> FleetPol
         conditions: policy.status.clone().unwrap_or_default().conditions,
         ..FleetPolicyStatus::default()
     };
-    let message = format!("FleetPolicy {followed} is older, and followed: delete one of them");
+    let message = format!(
+        "FleetPolicy {followed} is followed, because its spec.priority is higher, or it is older: delete one of them"
+    );
     for (type_, value) in [
         (ConditionType::Progressing, ConditionStatus::False),
         (ConditionType::Degraded, ConditionStatus::True),

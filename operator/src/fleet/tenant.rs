@@ -25,6 +25,10 @@ pub struct Tenant {
     pub created: Option<Timestamp>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// Of those of its wave that wait the highest begin first.
+    pub priority: i32,
+    /// Until when its user holds it back.
+    pub held_until: Option<Timestamp>,
     /// Whether nobody waits for it: it sleeps, is paused or deleted, or was never Ready.
     pub is_left_out: bool,
     /// From which templates it runs, and to which it was begun to be brought.
@@ -44,6 +48,8 @@ pub enum Standing {
     Failed(String),
     /// It has not begun.
     Waiting,
+    /// It has not begun, and its user holds it back until then: nobody waits for it.
+    HeldBack(Timestamp),
     /// Nobody waits for it.
     LeftOut,
 }
@@ -67,6 +73,8 @@ impl Tenant {
             ),
             created: created.map(|created| created.0),
             labels: cluster.labels().clone(),
+            priority: cluster.spec.maintenance.priority,
+            held_until: cluster.spec.maintenance.until(),
             is_left_out: cluster.metadata.deletion_timestamp.is_some()
                 || cluster.spec.paused
                 || !was_ever_ready
@@ -125,7 +133,10 @@ impl Tenant {
                 until(since.unwrap_or(now), deadline, now, why)
             }
             (false, Some((false, _))) => Standing::LeftOut,
-            (false, _) => Standing::Waiting,
+            (false, _) => match self.held_until.filter(|until| *until > now) {
+                Some(until) => Standing::HeldBack(until),
+                None => Standing::Waiting,
+            },
         }
     }
 }

@@ -32,6 +32,8 @@ fn tenant(number: usize, wave: &str) -> Tenant {
         name: format!("team-a/t{number}"),
         created: Timestamp::from_second(created).ok(),
         labels: [("wave".to_owned(), wave.to_owned())].into(),
+        priority: 0,
+        held_until: None,
         is_left_out: false,
         rollout: RolloutStatus {
             templates: Some(OLD.to_owned()),
@@ -491,6 +493,102 @@ fn other_templates_are_another_matter() {
     fleet.policy.as_mut().unwrap().status = serde_json::from_value(halted).unwrap();
     assert_eq!(fleet.write(), ["team-a/t0"]);
     assert_eq!(fleet.status().halted, None);
+}
+
+#[test]
+fn whoever_is_held_back_begins_not_before_and_delays_nobody() {
+    let mut fleet = Fleet::new(&[("canary", 2), ("tenth", 1)], two_waves());
+    let until = fleet
+        .now
+        .checked_add(SignedDuration::from_hours(9))
+        .unwrap();
+    fleet.tenants[0].held_until = Some(until);
+    assert_eq!(fleet.write(), ["team-a/t1"]);
+    let wave = fleet.status().waves[0].clone();
+    assert_eq!((wave.held, wave.waiting, wave.left_out), (1, 1, 0));
+    assert_eq!(fleet.ask(1), Answer::Go);
+    fleet.ends(1);
+    fleet.write();
+    fleet.pass(SignedDuration::from_hours(1));
+    assert_eq!(fleet.ask(2), Answer::Go, "its wave is whole without it");
+    fleet.ends(2);
+    fleet.write();
+    let (_, reason, message) = fleet.said("Progressing");
+    assert_eq!(reason, "FleetRolledOut");
+    assert!(message.contains("1 are held back"), "{message}");
+    assert!(message.ends_with(&until.to_string()), "{message}");
+    assert_eq!(fleet.plan().again, Some(until), "then it is looked at");
+    fleet.now = until;
+    assert_eq!(fleet.write(), ["team-a/t0"]);
+    assert_eq!(fleet.ask(0), Answer::Go);
+    // What has begun goes on, whatever is said afterwards.
+    fleet.tenants[0].held_until = fleet.now.checked_add(SignedDuration::from_hours(1)).ok();
+    fleet.restart();
+    assert_eq!(fleet.ask(0), Answer::Go);
+}
+
+#[test]
+fn a_wave_that_is_held_begins_not_before_and_those_after_it_wait() {
+    let mut spec = two_waves();
+    spec["waves"][1]["heldUntil"] = json!("2026-11-25T06:00:00Z");
+    let mut fleet = Fleet::new(&[("canary", 1), ("tenth", 2), ("other", 1)], spec);
+    assert_eq!(fleet.ask(0), Answer::Go);
+    fleet.ends(0);
+    fleet.write();
+    assert_eq!(fleet.progressing(), yes("True", "WaveSoaking"));
+    fleet.pass(SignedDuration::from_hours(1));
+    assert_eq!(fleet.write(), [""; 0]);
+    let (_, reason, message) = fleet.said("Progressing");
+    assert_eq!(reason, "WaveHeld");
+    let told = "wave tenth is held back until 2026-11-25T06:00:00Z";
+    assert!(message.starts_with(told), "{message}");
+    assert_eq!(fleet.ask(3), Answer::Held, "of a wave after it");
+    let until: Timestamp = "2026-11-25T06:00:00Z".parse().unwrap();
+    assert_eq!(fleet.plan().again, Some(until));
+    fleet.now = until;
+    assert_eq!(fleet.write(), ["team-a/t1", "team-a/t2"]);
+    assert_eq!(fleet.ask(1), Answer::Go);
+    // It goes on while the wave is held again.
+    let policy = fleet.policy.as_mut().unwrap();
+    policy.spec.waves[1].held_until = Some("2026-12-25T06:00:00Z".to_owned());
+    assert_eq!(fleet.write(), [""; 0]);
+    assert_eq!(fleet.ask(1), Answer::Go);
+    assert_eq!(fleet.ask(2), Answer::Held);
+}
+
+#[test]
+fn a_wave_that_is_held_until_no_day_says_so() {
+    let mut spec = two_waves();
+    spec["waves"][1]["heldUntil"] = json!("2026-02-31T00:00:00Z");
+    let mut fleet = Fleet::new(&[("canary", 1)], spec);
+    assert_eq!(fleet.write(), [""; 0]);
+    let (value, reason, message) = fleet.said("Degraded");
+    assert_eq!(
+        (value.as_str(), reason.as_str()),
+        ("True", "FleetPolicyUnusable")
+    );
+    let told =
+        "spec.waves: heldUntil of wave tenth: 2026-02-31T00:00:00Z is no day of the calendar";
+    assert_eq!(message, told);
+}
+
+#[test]
+fn the_highest_priority_of_a_wave_goes_first() {
+    let mut fleet = Fleet::new(&[("canary", 3), ("tenth", 1)], two_waves());
+    fleet.tenants[0].priority = -1;
+    fleet.tenants[2].priority = 5;
+    fleet.tenants[3].priority = 1000;
+    for number in [2, 1, 0] {
+        assert_eq!(fleet.write(), [format!("team-a/t{number}")]);
+        assert_eq!(fleet.ask(number), Answer::Go);
+        fleet.ends(number);
+    }
+    fleet.write();
+    assert_eq!(
+        fleet.progressing(),
+        yes("True", "WaveSoaking"),
+        "waves come first"
+    );
 }
 
 /// What may happen next.

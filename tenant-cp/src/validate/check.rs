@@ -20,8 +20,8 @@ use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
 use crate::validate::{
     api_server, authentication, autoscaler, backup, configuration, dns, encryption, endpoint, etcd,
-    features, hibernation, limits, load_balancers, nodes, overlay, pod_metadata, pod_security,
-    quantity, scheduling, upgrade,
+    features, hibernation, limits, load_balancers, maintenance, nodes, overlay, pod_metadata,
+    pod_security, quantity, scheduling, upgrade,
 };
 use crate::{text, version};
 
@@ -71,6 +71,7 @@ pub(super) fn check_with(
     backup::check(tc, &mut problems);
     upgrade::check(tc, &mut problems);
     hibernation::check(tc, &mut problems);
+    maintenance::check(tc, &mut problems);
     if let Some(registry) = &tc.spec.images.registry
         && let Err(message) = text::registry(registry.trim_end_matches('/'))
     {

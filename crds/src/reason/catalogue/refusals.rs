@@ -103,6 +103,9 @@ macro_rules! with_refusals {
         /// A tenant cluster cannot sleep by this schedule.
         /// Cause: A field is missing or out of its range, a day that no month has, or a time zone by its abbreviation.
         ScheduleRefused: Person, "Correct the field of `spec.hibernation.schedules` that is named, as the message says.", since "0.2.0";
+        /// A tenant cluster cannot be held back until then.
+        /// Cause: A day that no month has, or one that is more than 90 days ahead.
+        HoldRefused: Person, "Choose a `spec.maintenance.heldUntil` as the message says, or remove it.", since "0.2.0";
         /// This is no name of a BackupTarget.
         /// Cause: A capital letter, an underscore or a slash in it.
         TargetNameMalformed: Person, "Write `spec.backup.target` as `kubectl get backuptargets` shows it.", since "0.2.0";

@@ -35,6 +35,10 @@ const OF_CLUSTERS: Harmless = &[
         &["hibernation.idleAfter"],
     ),
     (
+        "when it follows another operator itself, and both are bounded",
+        &["maintenance.heldUntil", "maintenance.priority"],
+    ),
+    (
         "when it runs itself; what is read of it is bounded",
         &[
             "hibernation.schedules[].sleep",

@@ -32,6 +32,7 @@ mod etcd_sizes;
 mod etcd_space;
 mod fields;
 mod handover;
+mod held;
 mod hibernation;
 mod idle;
 mod kms;

@@ -1,6 +1,7 @@
 //! What may be created beside others, and what may be changed into what.
 
 use super::*;
+use crate::validate::maintenance::admit_hold;
 
 fn refused(old: Option<&Value>, new: &Value, others: &[Arc<TenantCluster>]) -> Vec<String> {
     let old = old.map(tc);
@@ -247,4 +248,30 @@ fn what_is_doubtful_is_said_in_short_warnings() {
         ]
     );
     assert!(said.iter().all(|warning| warning.len() <= 256));
+}
+
+#[test]
+fn who_is_held_back_for_too_long_or_until_no_day_is_told_which_day_will_do() {
+    let held = |until: &str| json!({"spec": {"maintenance": {"heldUntil": until}}});
+    let of_no_day = "spec.maintenance.heldUntil: \"2027-02-31T12:00:00Z\" is no day of the calendar: write one as \
+                     2027-01-31T12:00:00Z";
+    assert_eq!(
+        refused(None, &held("2027-02-31T12:00:00Z"), &[]),
+        [of_no_day]
+    );
+    let now = "2026-11-30T12:00:00Z".parse().unwrap();
+    let admitted = |old: Option<&str>, new: &str| {
+        let old = old.map(|old| tc(&held(old)));
+        let problem = admit_hold(old.as_ref(), &tc(&held(new)), now);
+        problem.map(|problem| problem.to_string())
+    };
+    let (last, late) = ("2027-02-28T12:00:00Z", "2027-02-28T12:00:01Z");
+    assert_eq!(admitted(None, last), None);
+    let told = admitted(Some(last), late).unwrap();
+    assert!(
+        told.ends_with("choose 2027-02-28T12:00:00Z or earlier"),
+        "{told}"
+    );
+    assert_eq!(admitted(Some(late), late), None, "it was so before");
+    assert_eq!(admitted(Some(late), "2020-01-01T00:00:00Z"), None);
 }

@@ -3,11 +3,11 @@
 //! Invariant: while it waits for its turn nothing is made from another template than before; what was lost
 //! is made anew all the same.
 
-use api::tenant_cluster::{RolloutBegun, RolloutStatus};
-use api::{Reason, TenantClusterStatus};
+use api::tenant_cluster::{Maintenance, RolloutBegun, RolloutStatus};
+use api::{Reason, TenantCluster, TenantClusterStatus};
 use jiff::Timestamp;
 use kit_objects::known::Known;
-use kit_objects::object::Object;
+use kit_objects::object::{self, Object};
 use serde_json::Value;
 use tenant_cp::rollout::order::{Allowed, Cause, Facts, Progress, as_it_serves};
 use tenant_cp::rollout::template;
@@ -121,10 +121,20 @@ pub(super) fn plan(observed: &Observed, facts: Facts, goes_back: bool, now: Time
         .flatten();
     // That it was the operator that began cannot be seen again once it is broken by it.
     let has_turn = observed.turn == Some(Answer::Go) && begins.is_none();
+    let held = held_until(observed, facts, now).filter(|_| !goes_back);
     if let Some(begins) = begins {
         part.actions.push(Action::KeepRollout(Box::new(begins)));
     }
     match (wanted, observed.turn) {
+        (Some(Cause::Fleet), None) if let Some(until) = held => {
+            part.waiting = Some(Waiting {
+                reason: Reason::WaitingForRollout,
+                message: format!(
+                    "the operator or its configuration changed, and spec.maintenance.heldUntil holds this tenant cluster back \
+                     until {until}"
+                ),
+            });
+        }
         (Some(cause), None) => part.actions.push(Action::AskForTurn {
             cause,
             is_under_way: facts.is_under_way() || goes_back,
@@ -154,6 +164,22 @@ pub(super) fn plan(observed: &Observed, facts: Facts, goes_back: bool, now: Time
     }
 }
 
+/// Until when it is held back by its user; none where it is not, or has begun.
+pub(super) fn held_until(observed: &Observed, facts: Facts, now: Timestamp) -> Option<Timestamp> {
+    let toward = observed.rollout().and_then(|known| known.toward.as_ref());
+    let has_begun = toward.is_some_and(|toward| toward.templates == observed.templates);
+    let until = observed.cluster.spec.maintenance.holds(now)?;
+    (!has_begun && !facts.is_under_way()).then_some(until)
+}
+
+/// Hash of what its user asks for, as far as pods are made from it.
+fn asked(cluster: &TenantCluster) -> String {
+    let mut spec = cluster.spec.clone();
+    spec.maintenance = Maintenance::default();
+    // A spec that cannot be written is none that was followed before.
+    object::hash(&serde_json::to_value(spec).unwrap_or_default())
+}
+
 /// What is to stand in the status before anything is changed because the operator is another one; none where it does.
 fn begun(observed: &Observed, now: Timestamp) -> Option<RolloutStatus> {
     let known = observed.rollout().cloned().unwrap_or_default();
@@ -173,7 +199,10 @@ fn begun(observed: &Observed, now: Timestamp) -> Option<RolloutStatus> {
 pub(super) fn is_wanted_now(observed: &Observed, workloads: &[Object]) -> bool {
     let status = observed.cluster.status.as_ref();
     let seen = status.and_then(|status| status.observed_generation);
-    let spec_changed = seen != observed.cluster.metadata.generation;
+    let followed = observed.rollout().and_then(|known| known.asked.as_ref());
+    // When it is held back, and whom it goes before, makes no pods.
+    let spec_changed = seen != observed.cluster.metadata.generation
+        && followed.is_none_or(|followed| *followed != asked(&observed.cluster));
     let keys_changed = workloads.iter().any(|wanted| {
         let live = observed.objects.get(&wanted.key());
         live.is_some_and(|live| template::has_other_keys(wanted, live))
@@ -243,13 +272,12 @@ pub(super) fn record(
     if facts.is_over() && rest_is_over && (is_in_place || observed.has_been_ready()) {
         rollout.templates = Some(observed.templates.clone());
     }
+    rollout.asked = Some(asked(&observed.cluster));
     let is_current = rollout.templates.as_ref() == Some(&observed.templates);
     rollout.held = match observed.turn {
         Some(Answer::Held) => true,
         Some(Answer::Go) => false,
         Some(Answer::Wait) | None => rollout.held && !is_current,
     };
-    if rollout != RolloutStatus::default() {
-        status.rollout = Some(rollout);
-    }
+    status.rollout = Some(rollout);
 }

@@ -222,6 +222,11 @@ pub(super) fn report(
         // Who has a place gives it up after a while, and tells nobody. One of the fleet does not.
         requeue_after = requeue_after.min(crate::rollouts::queue::PATIENCE);
     }
+    if waits_for_turn && let Some(until) = super::rollout::held_until(observed, rollout, now) {
+        let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();
+        // Later than the moment, never earlier.
+        requeue_after = requeue_after.min(left + Duration::from_millis(1));
+    }
     plan.requeue_after = Some(requeue_after);
     plan.waiting_on = waiting.or(problem);
     plan

@@ -1,38 +1,26 @@
 //! Measures how an innocent tenant cluster is made among others that flood, are silent or slow, and what the
-//! operator takes for it. `cargo xtask bench neighbours` builds and calls it; it needs no lab.
+//! operator takes for it.
 //!
-//! The management API is real and the operator is its program, a process of its own; tenants' APIs, kubelet
-//! and KubeVirt are played by this process, in a network of its own ([`network`]).
-//! Invariant: it never fails on time alone, and everything it started ends with it. Figures go to
-//! standard output as JSON, what is going on to standard error.
-
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+//! Invariant: it never fails on time alone.
 
 mod flood;
-mod network;
-mod process;
-mod site;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use clap::Parser;
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 use testkit::AuditEntry;
 use testkit::fakes::tenant_api::Mode;
 use testkit::figures::{round, spread};
 
-use crate::flood::Flood;
+use self::flood::Flood;
 use crate::process::Operator;
 use crate::site::{Site, USER};
 
-#[derive(Parser)]
-#[command(
-    name = "bench neighbours",
-    about = "Measures an innocent tenant cluster among others that mean harm"
-)]
+/// Measures an innocent tenant cluster among others that mean harm
+#[derive(clap::Args)]
 pub(crate) struct Args {
     /// The operator's program
     #[arg(long)]
@@ -62,51 +50,25 @@ pub(crate) struct Args {
     /// Where the operator's log is kept. Default: nowhere
     #[arg(long)]
     log: Option<PathBuf>,
-    /// JSON in one line instead of several
-    #[arg(long)]
-    json: bool,
-    /// In a network of its own already
-    #[arg(long, hide = true)]
-    inside: bool,
 }
 
 /// Most memory that is wanted, MiB: of the program, and of each tenant.
 const GOAL_MIB: (f64, f64) = (50.0, 0.2);
 
-fn main() -> Result<()> {
-    let args = Args::parse();
-    if !args.inside {
-        return network::enter();
-    }
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+/// Measures, and gives the figures.
+pub(crate) async fn run(args: &Args) -> Result<Value> {
     let patience = Duration::from_secs(args.patience);
-    let mut report = runtime.block_on(async {
-        let site = Site::new(&args.program, args.log.as_deref(), patience).await?;
-        let operator = site.launch.start("first")?;
-        let bench = Bench {
-            args: &args,
-            site: &site,
-            operator,
-            restarts: 0,
-            tenants: 0,
-            peak_mib: 0.0,
-        };
-        bench.run().await
-    })?;
-    report["machine"] = json!({
-        "date": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        "load_before": load.split(' ').next(),
-        "cores": std::thread::available_parallelism().map_or(0, usize::from),
-    });
-    match args.json {
-        true => println!("{report}"),
-        false => println!("{report:#}"),
-    }
-    Ok(())
+    let site = Site::new(&args.program, args.log.as_deref(), patience).await?;
+    let operator = site.launch.start("first")?;
+    let bench = Bench {
+        args,
+        site: &site,
+        operator,
+        restarts: 0,
+        tenants: 0,
+        peak_mib: 0.0,
+    };
+    bench.run().await
 }
 
 struct Bench<'a> {

@@ -38,6 +38,8 @@ pub(crate) struct Launch {
     pub(crate) settings: PathBuf,
     pub(crate) namespace: String,
     pub(crate) log: PathBuf,
+    /// Requests a second that it may make; none for what it takes by itself.
+    pub(crate) rate: Option<u32>,
 }
 
 impl Launch {
@@ -51,6 +53,12 @@ impl Launch {
             format!("--identity={identity}"),
             format!("--admin-address={admin}"),
         ]);
+        if let Some(rate) = self.rate {
+            args.extend([
+                format!("--client-qps={rate}"),
+                format!("--client-burst={}", rate.saturating_mul(2)),
+            ]);
+        }
         let process = Process::spawn("operator", &self.program, &args, &self.log)?;
         let folder = Path::new("/proc").join(process.pid().to_string());
         Ok(Operator { process, folder })

@@ -2,16 +2,20 @@
 //!
 //! Invariant: the operator's user has the rights of the chart and no others.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use api::{Machine, NodePool, TenantCluster, names};
 use ipnet::IpNet;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
 use kit_objects::rbac::Rule;
-use kube::api::{ListParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
+use operator::manager::LEASE;
 use operator::rbac;
 use serde_json::{Value, json};
 use tenant_cp::Settings;
@@ -45,7 +49,7 @@ pub(crate) struct Site {
     _kubevirt: FakeKubeVirt,
     // Last: the servers end, then their folder goes.
     pub(crate) api: ManagementApi,
-    _dir: Workdir,
+    dir: Workdir,
 }
 
 fn role(name: &str, rules: &[Rule]) -> Value {
@@ -115,6 +119,7 @@ impl Site {
             settings: dir.write("config.yaml", &serde_json::to_string(&settings()?)?)?,
             namespace: SYSTEM.to_owned(),
             log: log.map_or_else(|| dir.path().join("operator.log"), Path::to_owned),
+            rate: None,
         };
         let scope = Scope::everything();
         let tenants = TenantApis::start(&admin, &scope, fixtures::VERSION);
@@ -132,11 +137,51 @@ impl Site {
             _kubevirt: kubevirt,
             admin,
             api,
-            _dir: dir,
+            dir,
         })
     }
 
-    fn clusters(&self) -> Api<TenantCluster> {
+    /// Writes the configuration of another operator: the control plane has another image.
+    pub(crate) fn other_settings(&self) -> Result<PathBuf> {
+        let mut other = settings()?;
+        other.images.konnectivity_server = "kas-network-proxy/proxy-server:v0.0.0".to_owned();
+        self.dir
+            .write("other.yaml", &serde_json::to_string(&other)?)
+    }
+
+    /// Lays a FleetPolicy by which nobody begins.
+    pub(crate) async fn hold_all(&self) -> Result<()> {
+        let policy = json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "FleetPolicy",
+            "metadata": { "name": "default" }, "spec": { "held": true },
+        });
+        kit_client::write::apply(&self.admin, &policy, FIELD_MANAGER, true).await?;
+        Ok(())
+    }
+
+    /// Who holds the operator's Lease.
+    pub(crate) async fn leader(&self) -> Result<Option<String>> {
+        let leases: Api<Lease> = Api::namespaced(self.admin.clone(), SYSTEM);
+        let lease = leases.get_opt(LEASE).await?;
+        Ok(lease.and_then(|lease| lease.spec?.holder_identity))
+    }
+
+    /// UIDs of all pods that there are.
+    pub(crate) async fn pods(&self) -> Result<BTreeSet<String>> {
+        let pods: Api<Pod> = Api::all(self.admin.clone());
+        let all = pods.list_metadata(&ListParams::default()).await?;
+        Ok(all.into_iter().filter_map(|pod| pod.uid()).collect())
+    }
+
+    /// Its control plane has another number of pods.
+    pub(crate) async fn scale(&self, name: &str, replicas: i32) -> Result<()> {
+        let patch = json!({ "spec": { "controlPlane": { "replicas": replicas } } });
+        let (clusters, params) = (self.clusters(), PatchParams::default());
+        let changed = clusters.patch(name, &params, &Patch::Merge(&patch)).await;
+        changed.map(drop).with_context(|| format!("change {name}"))
+    }
+
+    pub(crate) fn clusters(&self) -> Api<TenantCluster> {
         Api::namespaced(self.admin.clone(), USERS)
     }
 

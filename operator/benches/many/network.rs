@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 
 /// What a host does for the addresses of Services, before it becomes the program that is named.
 const ENTER: &str =
-    r#"ip link set lo up && ip route add local 10.96.0.0/12 dev lo && exec "$0" --inside "$@""#;
+    r#"ip link set lo up && ip route add local 10.96.0.0/12 dev lo && exec "$0" "$@" --inside"#;
 /// A Service is dialled sooner than a watch may tell of it.
 const UNKNOWN: Duration = Duration::from_secs(5);
 
