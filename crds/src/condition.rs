@@ -56,6 +56,8 @@ pub enum ConditionType {
     AutoscalingRefused,
     /// Of a NodePool: the management cluster has room, and quota, for one machine more.
     Capacity,
+    /// Of a NodePool over several locations: none is lost, suspected to be, or on its way back.
+    LocationsHealthy,
     /// Of a NodePool: the KubeVirt that runs its machines has published holes. Absent where it has none.
     KubeVirtOutdated,
     /// Of a TenantQuota: more is taken than it allows.
@@ -118,6 +120,7 @@ impl ConditionType {
             Self::Autoscaling => "Autoscaling",
             Self::AutoscalingRefused => "AutoscalingRefused",
             Self::Capacity => "Capacity",
+            Self::LocationsHealthy => "LocationsHealthy",
             Self::KubeVirtOutdated => "KubeVirtOutdated",
             Self::Exceeded => "Exceeded",
             Self::VirtualMachineReady => "VirtualMachineReady",

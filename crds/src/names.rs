@@ -126,6 +126,9 @@ pub const ANNOTATION_MACHINE_NUMBER: &str = "covey.dev/machine-number";
 /// Annotation on a Machine that takes a node over as it runs: UID of the Host whose machine that is, `/`, and the
 /// fingerprint by which its authority is the tenant cluster's.
 pub const ANNOTATION_ADOPTS: &str = "covey.dev/adopts";
+/// Annotation on a Machine, any value: it was made in the place of one that is lost with its location, and goes once
+/// that is back.
+pub const ANNOTATION_FOR_LOST: &str = "covey.dev/for-lost";
 /// Annotation on a Machine, any value: goes first when its node pool shrinks. On a NodePool, names
 /// of Machines separated by commas: they go now; who shrinks the pool writes it together with
 /// `spec.replicas`, so that no other Machine goes in their place.

@@ -33,7 +33,9 @@ pub use hetzner::Hetzner;
 pub use hosts::{HostSelector, Static};
 pub use kubelet::Kubelet;
 use locations::LocationRef;
-pub use locations::{Location, LocationStatus, NodeTemplate, Placement, Rebalance};
+pub use locations::{
+    Failover, FailoverMode, Location, LocationStatus, NodeTemplate, Placement, Rebalance,
+};
 pub use market::Market;
 pub use provider::{
     CloudMachines, Disk, HostDevice, HugePages, KernelBoot, KubeVirt, MachineNetwork, Provider,
@@ -69,6 +71,7 @@ pub use status::NodePoolStatus;
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Machines", type_ = "integer", json_path = ".status.replicas", priority = 1),
+    printcolumn(name = "Locations", type_ = "string", json_path = ".status.spread", priority = 1),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1)
 )]
 // Of the spec, and not of the object: what is stored may lack both forms (a definition of before `locations` takes them
@@ -190,6 +193,13 @@ impl NodePoolSpec {
             Some(_) => only.collect(),
             None => many.collect(),
         }
+    }
+
+    /// Whether it is judged which locations are lost: there are others that could take their share.
+    #[must_use]
+    pub fn has_failover(&self) -> bool {
+        let automatic = self.placement.failover.mode == FailoverMode::Automatic;
+        automatic && self.provider.is_none() && self.locations.len() > 1
     }
 
     /// Every provider that is named, with the path of its field, such as `spec.locations[north].provider`: by name, so

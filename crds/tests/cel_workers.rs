@@ -65,6 +65,10 @@ fn rollout(surge: &Value, unavailable: &Value) -> Value {
     pool(&json!({"rollout": {"maxSurge": surge, "maxUnavailable": unavailable}}))
 }
 
+fn silent_for(after: &str) -> Value {
+    pool(&json!({"placement": {"failover": {"after": after}}}))
+}
+
 const POOL_NAME: &str = "the name must be a DNS label that starts with a letter (lower-case \
                          letters, digits and -, no dots), because it becomes part of the names of \
                          nodes";
@@ -84,6 +88,8 @@ const ROLLOUT: &str = "rollout.maxSurge and rollout.maxUnavailable cannot both b
                        could ever be replaced; set one of them to 1 or more";
 const BOUNDS: &str = "autoscaling.min cannot be more than autoscaling.max; lower the one or raise the \
                       other";
+const AFTER: &str = "placement.failover.after is how long a node may be silent: at least 15s, because \
+                     kubelets speak every 10s, and at most 10m";
 const MACHINE_NAME: &str = "the name must be a DNS label of at most 52 characters that starts with \
                             a letter, because the node has the same name; create a NodePool \
                             instead, it names its Machines";
@@ -153,6 +159,8 @@ fn a_wrong_node_pool_is_refused_with_one_sentence_and_every_rule_is_tested() {
             create(rollout(&json!("0%"), &zero), ROLLOUT),
             create(pool(&json!({"rollout": {"maxSurge": 0}})), ROLLOUT),
             create(pool(&json!({"autoscaling": {"min": 3, "max": 2}})), BOUNDS),
+            create(silent_for("14s"), AFTER),
+            create(silent_for("11m"), AFTER),
             change(pool(&none), pool(&json!({"clusterName": "other"})), CLUSTER),
         ],
     );
@@ -176,6 +184,8 @@ fn a_right_node_pool_is_let_through() {
         (None, pool_named(&"n".repeat(46), &json!({}))),
         (None, rollout(&json!(0), &json!(1))),
         (None, bounds(2, 2)),
+        (None, silent_for("15s")),
+        (None, silent_for("10m")),
         (None, pool(&json!({"provider": {"static": {}}}))),
         (Some(bounds(0, 9)), bounds(0, 3)),
         (None, rollout(&json!("0%"), &json!("1%"))),

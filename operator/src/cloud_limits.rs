@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::machine::MachineRequest;
-use api::{ConditionType, Machine, ProviderConfig};
+use api::node_pool::locations::LocationRef;
+use api::{ConditionType, Machine, NodePool, ProviderConfig};
 use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 use providers::{Error, FaultKind, Refused};
@@ -134,6 +135,26 @@ fn limits(config: &ProviderConfig) -> Option<Limits> {
             .map(|most| usize::try_from(most).unwrap_or_default()),
         hourly: limits.hourly.as_deref().and_then(Money::read),
     })
+}
+
+/// What an hour of a machine costs in each location of a pool, of the first size that it names, in millionths; who is
+/// missing has no price, or nobody knows it yet. Nothing of a pool with one location, which has no choice.
+#[must_use]
+pub fn hourly(stores: &Stores, clouds: &Clouds, pool: &NodePool) -> BTreeMap<String, u64> {
+    let places = pool.spec.places();
+    if places.len() < 2 {
+        return BTreeMap::new();
+    }
+    let namespace = pool.namespace().unwrap_or_default();
+    let price = |place: LocationRef<'_>| {
+        let cloud = place.provider.cloud()?;
+        let config = ObjectRef::new(cloud.config_name).within(&namespace);
+        let (config, size) = (stores.configs.get(&config)?, cloud.types.first().cloned());
+        let price = prices(clouds, &config, std::iter::once(&size));
+        let price = price.get(&size?).copied()?;
+        Some((place.shown().to_owned(), price.millionths()))
+    };
+    places.into_iter().filter_map(price).collect()
 }
 
 fn prices<'a>(

@@ -202,6 +202,13 @@ impl Clouds {
         prices.unwrap_or_default()
     }
 
+    /// Whether the API of the cloud that a ProviderConfig names answers; none where nobody called it yet, or it is of no
+    /// cloud of this program.
+    #[must_use]
+    pub fn answers(&self, kind: ProviderKind, namespace: &str, name: &str) -> Option<bool> {
+        self.known.get(&kind)?.answers(namespace, name)
+    }
+
     /// Lets go of the credentials of a ProviderConfig that is gone.
     pub fn forget(&self, namespace: &str, name: &str) {
         for cloud in self.known.values() {

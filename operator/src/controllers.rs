@@ -45,6 +45,7 @@ use crate::capacity;
 use crate::context::Context;
 use crate::kubevirt_release;
 use crate::orphans::TenantNamespace;
+use crate::outages;
 use crate::request_rate::Urgency;
 use crate::reserved_ranges;
 use crate::shards::plan::INSTALLATION;
@@ -140,7 +141,8 @@ pub async fn run(
         configs,
         policies,
         access_grants,
-        namespaces
+        namespaces,
+        outages::run(context, shutdown)
     );
 }
 

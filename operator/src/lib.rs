@@ -18,6 +18,8 @@
 //! | [`prober`], [`tenant_metrics`] | whether tenants' APIs answer, and what is shown of each tenant cluster |
 //! | [`host_sessions`] | what is done on machines that are reached by SSH |
 //! | [`clouds`] | the providers that make machines by ProviderConfigs |
+//! | [`node_silence`] | when each node was heard last |
+//! | [`outages`] | wakes pools of which a location may be lost, or be back |
 //! | [`node_templates`] | what nodes of pools offer, as far as providers know |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`fleet`] | in which order, and when, tenant clusters follow another operator |
@@ -58,8 +60,10 @@ pub mod host_sessions;
 pub mod kubevirt_release;
 pub mod manager;
 pub mod membership;
+pub mod node_silence;
 pub mod node_templates;
 pub mod orphans;
+pub mod outages;
 pub mod overlay;
 pub mod parts;
 pub mod pod_failures;

@@ -312,6 +312,16 @@ impl Stores {
             .collect()
     }
 
+    /// Whether one of its node pools has several locations of which one may be lost.
+    #[must_use]
+    pub fn has_failover(&self, cluster: &TenantCluster) -> bool {
+        let (namespace, name) = (cluster.namespace(), cluster.name_any());
+        self.pools.state().iter().any(|pool| {
+            let is_its = pool.namespace() == namespace && pool.spec.cluster_name == name;
+            is_its && pool.spec.has_failover()
+        })
+    }
+
     /// Whether a TenantCluster has node pools, or Machines that outlive them.
     #[must_use]
     pub fn has_workers(&self, cluster: &TenantCluster) -> bool {

@@ -62,8 +62,8 @@ pub struct Triggers {
     pub namespaces: UnboundedSender<ObjectRef<TenantNamespace>>,
     /// What was last seen of each TenantCluster.
     seen: Mutex<HashMap<ObjectRef<TenantCluster>, Facts>>,
-    /// Which TenantClusters, by UID, were last seen to have workers.
-    with_workers: Mutex<HashMap<String, bool>>,
+    /// Which TenantClusters, by UID, were last seen to have workers, and a pool of which a location may be lost.
+    with_workers: Mutex<HashMap<String, (bool, bool)>>,
     /// What overlays were last told of Machines and Hosts, by UID; of those of which they are told anything.
     members: Mutex<HashMap<String, String>>,
 }
@@ -514,7 +514,7 @@ impl Triggers {
         let Some(cluster) = stores.clusters.get(&key) else {
             return;
         };
-        let has = stores.has_workers(&cluster);
+        let has = (stores.has_workers(&cluster), stores.has_failover(&cluster));
         let known = &self.with_workers;
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.insert(cluster.uid().unwrap_or_default(), has) != Some(has) {

@@ -71,6 +71,8 @@ pub const OPERATOR_LEASE: &str = "covey-operator";
 pub const OPERATOR_USER: &str = "covey-operator";
 /// Group of the operator inside a tenant cluster.
 pub const OPERATOR_GROUP: &str = "covey:operators";
+/// Namespace of the Leases by which kubelets say that they are there.
+pub const NODE_LEASES: &str = "kube-node-lease";
 
 /// Group of every bootstrap token that Covey makes.
 pub const BOOTSTRAPPERS: &str = "system:bootstrappers:kubeadm:default-node-token";

@@ -216,7 +216,7 @@ proptest! {
     fn bootstrap_objects_never_name_the_management_cluster(v in validated(), a in any_addresses()) {
         for object in tenant_objects::wanted(&v, &Settings::default(), &a, TRUST) {
             let place = object.namespace.as_deref();
-            let places = ["default", "konnectivity", "kube-flannel", "kube-public", "kube-system"];
+            let places = ["default", "konnectivity", "kube-flannel", "kube-node-lease", "kube-public", "kube-system"];
             prop_assert!(place.is_none_or(|place| places.contains(&place)));
             prop_assert!(!object.value.to_string().contains(&v.tenant_namespace));
         }

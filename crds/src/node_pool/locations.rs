@@ -6,17 +6,24 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::autoscaling::Architecture;
 use super::provider::Provider;
+use crate::duration::Duration;
+use crate::int_or_percent::IntOrPercent;
 use crate::quantity::Quantity;
 use crate::taints::Taint;
 
 /// What the only location of a pool with `spec.provider` is called in its status.
 pub const ONLY_LOCATION: &str = "default";
+
+/// Kubelets renew their Lease every ten seconds.
+const AFTER: &str = "duration(self) >= duration('15s') && duration(self) <= duration('10m')";
+const AFTER_MESSAGE: &str = "placement.failover.after is how long a node may be silent: at least 15s, because kubelets speak every 10s, and at most 10m";
 
 /// One place where machines of a pool are made.
 #[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
@@ -63,6 +70,11 @@ pub struct Placement {
     /// before the old one is drained. Default: `Never`. Example: `Gradual`.
     #[serde(default)]
     pub rebalance: Rebalance,
+
+    /// What happens when a whole location is lost. Default: others take its share until it is back.
+    /// Example: `{"mode": "Never"}`.
+    #[serde(default, skip_serializing_if = "Failover::is_default")]
+    pub failover: Failover,
 }
 
 impl Placement {
@@ -81,6 +93,85 @@ pub enum Rebalance {
     Never,
     /// One at a time, while everything is well.
     Gradual,
+}
+
+/// What happens when a whole location is lost.
+#[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failover {
+    /// `Automatic`: the other locations make machines in place of those that are lost, and these are kept until
+    /// the location is back. `Never`: `health` alone decides what is replaced. Of no effect where there is one
+    /// location. Default: `Automatic`. Example: `Never`.
+    #[serde(default)]
+    pub mode: FailoverMode,
+
+    /// How long a node may be silent before it is looked at once more, 5 s later, 15s to 10m. Default: `25s`.
+    /// Example: `40s`.
+    #[serde(default = "default_after")]
+    #[x_kube(validation = Rule::new(AFTER).message(AFTER_MESSAGE))]
+    pub after: Duration,
+
+    /// How long a location that is back has to be well before machines are made there again, and those that
+    /// took its share go: hours (h), minutes (m), seconds (s). It doubles with each relapse, up to 2h.
+    /// Default: `10m`. Example: `30m`.
+    #[serde(default = "default_return_after")]
+    pub return_after: Duration,
+
+    /// How long machines of a lost location are waited for before they are deleted: hours (h), minutes (m),
+    /// seconds (s). Default: `24h`. Example: `4h`.
+    #[serde(default = "default_give_up_after")]
+    pub give_up_after: Duration,
+
+    /// How many machines there may be above `replicas` because of it, those that are silent included, as a
+    /// number or as a share of `replicas`, which is rounded up. Default: `50%`. Example: 2.
+    #[serde(default = "default_max_extra")]
+    pub max_extra: IntOrPercent,
+}
+
+impl Failover {
+    /// Whether nothing is set.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for Failover {
+    fn default() -> Self {
+        Self {
+            mode: FailoverMode::default(),
+            after: default_after(),
+            return_after: default_return_after(),
+            give_up_after: default_give_up_after(),
+            max_extra: default_max_extra(),
+        }
+    }
+}
+
+fn default_after() -> Duration {
+    Duration::from("25s")
+}
+
+fn default_return_after() -> Duration {
+    Duration::from("10m")
+}
+
+fn default_give_up_after() -> Duration {
+    Duration::from("24h")
+}
+
+fn default_max_extra() -> IntOrPercent {
+    IntOrPercent::from("50%")
+}
+
+/// Whether other locations take the share of a lost one.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum FailoverMode {
+    /// They do.
+    #[default]
+    Automatic,
+    /// They do not.
+    Never,
 }
 
 /// A location as it is used, whichever form the pool has.
@@ -124,10 +215,45 @@ pub struct LocationStatus {
     #[serde(default)]
     pub ready: i32,
 
+    /// Machines of it whose node is silent, and that are waited for. Example: 2.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub silent: i32,
+
+    /// How it stands: `Healthy`, `Suspect` (nothing new is made there), `Out` (others have its share), `Recovering`
+    /// (it is back, and has to stay), `Excluded`. Absent while nothing was ever the matter. Example: `Out`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub state: Option<String>,
+
+    /// Why it stands so. Example: `ProviderOutage`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub reason: Option<String>,
+
+    /// Since when it stands so. Example: `2026-11-21T12:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+
+    /// When it came back for good from its last outage. Example: `2026-11-21T12:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returned: Option<Time>,
+
+    /// Seconds for which it has to be well after relapses. Example: 1200.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub return_after_seconds: Option<i64>,
+
     /// What a node that is made there offers to pods. Absent where that is not known.
     /// Example: `{"cpu": 2, "memory": "4Gi", …}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<NodeTemplate>,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks with a reference"
+)]
+fn is_zero(number: &i32) -> bool {
+    *number == 0
 }
 
 /// A node that has not been made yet, as a scheduler would see it; the autoscaler reads it to grow a pool that

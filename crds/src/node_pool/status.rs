@@ -17,7 +17,7 @@ pub struct NodePoolStatus {
     pub observed_generation: Option<i64>,
 
     /// `Ready`, `Progressing`, `Degraded`, `Capacity` (whether the management cluster has room for one
-    /// machine more), with `autoscaling` `Autoscaling`, and `KubeVirtOutdated` while a KubeVirt with
+    /// machine more), with `autoscaling` `Autoscaling`, over several locations `LocationsHealthy`, and `KubeVirtOutdated` while a KubeVirt with
     /// published holes runs the machines; sorted by type.
     /// Example: `[{"type": "Ready", "status": "True", …}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -58,4 +58,10 @@ pub struct NodePoolStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub locations: Vec<LocationStatus>,
+
+    /// The locations in words for people: nodes that are ready of those that are wanted, and how each stands
+    /// that is not healthy. Absent where there is only one. Example: `north 3/3, south 0/0 Out (3 silent)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub spread: Option<String>,
 }

@@ -268,6 +268,18 @@ with_backups! {
         /// No location may have more machines, so the pool has fewer than `replicas`; the message says why of each.
         /// Cause: The sum of `max` of the locations is less than `replicas`.
         LocationsFull: Person, "Raise `max` of a location in `spec.locations`, give one of weight 0 a weight, or lower `spec.replicas`.";
+        /// No location is lost, or suspected to be.
+        LocationsHealthy: Fine, "";
+        /// A whole location is lost: its machines are silent while others are heard. Others have its share, and its machines are waited for.
+        /// Cause: The provider's region or zone is down, or cut off from the control plane.
+        LocationOut: Person, "Look at the provider and at the network to it; `kubectl get np -o wide` says what is where. Nothing has to be done for the replacements.";
+        /// Something is wrong with a location, and it is not sure that its machines are lost: nothing new is made there, and nothing is replaced because of it.
+        /// Cause: The provider's API does not answer, or all nodes that come by one endpoint are silent together.
+        LocationSuspected: Waiting, "If it stays: look at the provider's API, or at the published endpoint, as the message says.";
+        /// A location that was lost is back, and has to stay so for a while before it counts.
+        LocationRecovering: Waiting, "Nothing; `spec.placement.failover.returnAfter` says for how long.";
+        /// A location that was lost counts again; machines that took its share go.
+        LocationBack: Fine, "";
         /// A machine is being moved to another location: the new one is ready before the old one goes.
         Rebalancing: Waiting, "Nothing; `spec.placement.rebalance: Never` stops it.";
         /// The management cluster has room for one machine more.

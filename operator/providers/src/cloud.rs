@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`provider`] | the contract over all accounts of a cloud |
 //! | [`clients`] | the clients, one for each ProviderConfig |
+//! | `answers` | whether each account's API answers |
 //! | `exhausted` | of which sizes nothing was left lately; pure |
 //! | [`requests`] | from Machines and ProviderConfigs to what is asked for; pure |
 //!
@@ -34,6 +35,7 @@ use crate::presence::{Inventory, Presence};
 use crate::refused::Refused;
 use crate::subject::Subject;
 
+mod answers;
 pub mod clients;
 mod exhausted;
 pub mod provider;

@@ -38,6 +38,12 @@ impl Money {
         Self::read(&format!("{price:.6}"))
     }
 
+    /// The amount.
+    #[must_use]
+    pub fn millionths(self) -> u64 {
+        self.0
+    }
+
     fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }

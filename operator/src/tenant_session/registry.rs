@@ -3,7 +3,8 @@
 //! The reconcile of a TenantCluster hands over a tenant whose API answered ([`Registry::ensure`]) and
 //! takes it back when the tenant goes ([`Registry::forget`]). Watched are the objects that Covey applied
 //! there (a change or loss wakes the TenantCluster), and while there are node pools the nodes and
-//! the serving certificates that kubelets ask for (they wake Machines).
+//! the serving certificates that kubelets ask for (they wake Machines), and with a pool over several locations
+//! the nodes' Leases (whoever judges locations asks [`NodeSilence`]).
 //!
 //! Invariant: nothing of a tenant's objects is kept but names and fingerprints; every watch comes
 //! back by itself, and of one that is silent once a probe heard it; nothing is decided here.
@@ -28,6 +29,7 @@ use super::budget::Budget;
 use super::session::{Error, Session};
 use super::watches::stream::Gate;
 use super::watches::{self, Waiting};
+use crate::node_silence::NodeSilence;
 
 /// Pending requests for certificates of one node that are looked at: a kubelet has one or two.
 const MOST_CSRS: usize = 8;
@@ -48,6 +50,8 @@ pub struct Tenant {
     pub endpoint: EndpointStatus,
     /// Whether there are node pools, so that nodes have to be watched.
     pub has_nodes: bool,
+    /// Whether a pool has several locations, so that nodes have to be listened to.
+    pub has_failover: bool,
     /// How long a reconcile waits for all its answers.
     pub wait: Duration,
 }
@@ -74,6 +78,8 @@ pub struct Registry {
     entries: Arc<Mutex<HashMap<String, Entry>>>,
     /// When the objects inside were last listed, by UID; a suspicion removes the entry.
     lists: Arc<Mutex<HashMap<String, Instant>>>,
+    /// When nodes were heard.
+    silence: Arc<NodeSilence>,
 }
 
 struct Entry {
@@ -82,13 +88,14 @@ struct Entry {
     waiting: Waiting,
     objects: JoinHandle<()>,
     nodes: Option<JoinHandle<()>>,
+    leases: Option<JoinHandle<()>>,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
         self.objects.abort();
-        if let Some(nodes) = &self.nodes {
-            nodes.abort();
+        for task in self.nodes.iter().chain(&self.leases) {
+            task.abort();
         }
     }
 }
@@ -113,6 +120,7 @@ impl Registry {
             triggered: Mutex::new(Some(triggered)),
             entries: Arc::default(),
             lists: Arc::default(),
+            silence: Arc::default(),
         }
     }
 
@@ -129,9 +137,14 @@ impl Registry {
     pub fn ensure(&self, tenant: Tenant) -> Result<(), Error> {
         let mut entries = lock(&self.entries);
         if let Some(entry) = entries.get_mut(&tenant.uid) {
-            let has_nodes = tenant.has_nodes;
+            let Tenant {
+                has_nodes,
+                has_failover,
+                ..
+            } = tenant;
             let same = Tenant {
                 has_nodes,
+                has_failover,
                 ..entry.tenant.clone()
             } == tenant;
             if same && !entry.objects.is_finished() {
@@ -139,6 +152,11 @@ impl Registry {
                 if has_nodes != entry.tenant.has_nodes || has_ended {
                     entry.tenant.has_nodes = has_nodes;
                     self.watch_nodes(entry);
+                }
+                let has_ended = entry.leases.as_ref().is_some_and(JoinHandle::is_finished);
+                if has_failover != entry.tenant.has_failover || has_ended {
+                    entry.tenant.has_failover = has_failover;
+                    self.listen(entry);
                 }
                 return Ok(());
             }
@@ -158,10 +176,12 @@ impl Registry {
             objects: spawn(&tenant.cluster, objects),
             waiting: Waiting::default(),
             nodes: None,
+            leases: None,
             client,
             tenant,
         };
         self.watch_nodes(&mut entry);
+        self.listen(&mut entry);
         entries.insert(entry.tenant.uid.clone(), entry);
         Ok(())
     }
@@ -170,6 +190,13 @@ impl Registry {
     pub fn forget(&self, uid: &str) {
         lock(&self.entries).remove(uid);
         lock(&self.lists).remove(uid);
+        self.silence.forget(uid);
+    }
+
+    /// When nodes were heard, of tenants that have a pool over several locations.
+    #[must_use]
+    pub fn silence(&self) -> &NodeSilence {
+        &self.silence
     }
 
     /// A tenant that answered in this process; it may be down by now. `budget` pays for what it is asked.
@@ -256,6 +283,19 @@ impl Registry {
                 self.machines.clone(),
             );
             entry.nodes = Some(spawn(&entry.tenant.cluster, task));
+        }
+    }
+
+    fn listen(&self, entry: &mut Entry) {
+        if let Some(task) = entry.leases.take() {
+            task.abort();
+        }
+        if entry.tenant.has_failover {
+            let gate = self.gate(&entry.tenant);
+            let task = watches::leases(&entry.client, gate, Arc::clone(&self.silence));
+            entry.leases = Some(spawn(&entry.tenant.cluster, task));
+        } else {
+            self.silence.forget(&entry.tenant.uid);
         }
     }
 

@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::budget::PAGE;
+use crate::node_silence::NodeSilence;
 use fingerprints::{Change, Fingerprints};
 use stream::{Gate, watched};
 
@@ -190,6 +191,32 @@ pub(super) fn nodes(
                     return;
                 }
             }
+        }
+    }
+}
+
+/// Listens to the nodes: each writes its Lease every ten seconds. Of one nothing is read but its version.
+pub(super) fn leases(
+    client: &Client,
+    gate: Gate,
+    silence: Arc<NodeSilence>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let (uid, resource) = (gate.uid.clone(), kinds::LEASE.resource());
+    let api = Api::<PartialObjectMeta<DynamicObject>>::namespaced_with(
+        client.clone(),
+        tenant_cp::names::NODE_LEASES,
+        &resource,
+    );
+    let mut leases = watched(api, config(), gate);
+    async move {
+        while let Some(event) = leases.next().await {
+            let version = |lease: &PartialObjectMeta<DynamicObject>| {
+                lease.resource_version().unwrap_or_default()
+            };
+            silence.take(
+                &uid,
+                reduce(event, |lease| (lease.name_any(), version(&lease))),
+            );
         }
     }
 }

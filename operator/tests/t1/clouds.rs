@@ -32,6 +32,7 @@ use crate::crash::{Hand, Writes, dies, for_deaths};
 use crate::support::site::apply;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
+mod outage;
 pub(crate) mod which;
 
 /// How much time passes in a round: as much as the operator waits between two looks.
@@ -404,7 +405,16 @@ async fn dies_wherever(
     .await
 }
 
-/// Who says where machines are made is whoever sets the weights: the operator judges no outage yet (docs/placement.md).
+/// An API that answers nothing.
+fn down() -> Script {
+    let mut down = Script::default();
+    for method in ["GET", "POST", "DELETE"] {
+        down = down.each(method, "", "", Fault::LostRequest);
+    }
+    down
+}
+
+/// Who says where machines are made is whoever sets the weights; no node joins here, so nobody is silent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cloud_that_does_not_answer_loses_no_machine_while_the_other_one_makes_more() -> Result<()>
 {
@@ -425,11 +435,7 @@ async fn cloud_that_does_not_answer_loses_no_machine_while_the_other_one_makes_m
         |machines: &[Machine]| at(machines, hetzner) == (1, true) && at(machines, gcp) == (1, true);
     world.until(&operator, "one at each runs", both).await?;
 
-    let mut down = Script::default();
-    for method in ["GET", "POST", "DELETE"] {
-        down = down.each(method, "", "", Fault::LostRequest);
-    }
-    world.gcp.contents().script = down;
+    world.gcp.contents().script = down();
     world.spread(3, &[(hetzner, 1), (gcp, 0)]).await?;
     let more = |machines: &[Machine]| at(machines, hetzner) == (2, true);
     world.until(&operator, "the other has two", more).await?;

@@ -66,7 +66,19 @@ pub fn check_pool(pool: &NodePool, settings: &Settings) -> Vec<Problem> {
     node::check_taints(&spec.taints, &mut problems);
     rollout(pool, &mut problems);
     let (drain, health) = (&spec.drain_timeout, &spec.health);
+    let failover = &spec.placement.failover;
     for (field, duration, least) in [
+        ("spec.placement.failover.after", &failover.after, None),
+        (
+            "spec.placement.failover.returnAfter",
+            &failover.return_after,
+            None,
+        ),
+        (
+            "spec.placement.failover.giveUpAfter",
+            &failover.give_up_after,
+            None,
+        ),
         ("spec.drainTimeout", drain, None),
         (
             "spec.health.joinTimeout",
@@ -242,6 +254,10 @@ fn rollout(pool: &NodePool, problems: &mut Vec<Problem>) {
         ("spec.rollout.maxSurge", &rollout.max_surge),
         ("spec.rollout.maxUnavailable", &rollout.max_unavailable),
         ("spec.health.maxReplaced", &pool.spec.health.max_replaced),
+        (
+            "spec.placement.failover.maxExtra",
+            &pool.spec.placement.failover.max_extra,
+        ),
     ] {
         if amount.of(100, api::int_or_percent::Round::Up).is_none() {
             let message = "write a number of machines, such as 1, or a share, such as 25%";

@@ -63,7 +63,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "providers",
-        uses: &["api", "kit-client", "kit-objects"],
+        uses: &["api", "kit-client", "kit-objects", "placement"],
         pure: false,
     },
     Rule {

@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt as _};
 
+use super::answers::Answers;
 use super::clients::{Clients, Find, Open, held, refused};
 use super::exhausted::Exhausted;
 use super::requests::{self, tenant_namespace};
@@ -66,6 +67,10 @@ pub trait AccountProvider: Provider {
         sizes: &BTreeSet<String>,
     ) -> BTreeMap<String, f64>;
 
+    /// Whether the API of a ProviderConfig answers, as calls of the last minutes tell; none: nobody called since the
+    /// operator started.
+    fn answers(&self, namespace: &str, name: &str) -> Option<bool>;
+
     /// Lets go of the client, and the credentials, of a ProviderConfig that is gone.
     fn forget(&self, namespace: &str, name: &str);
 }
@@ -77,6 +82,7 @@ pub struct CloudProvider<C: Cloud> {
     clock: Arc<dyn Clock>,
     clients: Clients<C>,
     exhausted: Mutex<Exhausted>,
+    answers: Answers,
 }
 
 impl<C: Cloud> CloudProvider<C> {
@@ -95,6 +101,7 @@ impl<C: Cloud> CloudProvider<C> {
             is_enabled,
             clock,
             exhausted: Mutex::default(),
+            answers: Answers::default(),
         }
     }
 
@@ -118,6 +125,17 @@ impl<C: Cloud> CloudProvider<C> {
         let config = self.clients.config(&namespace, wanted.config_name)?;
         requests::same_account(C::KIND, machine, request, &config)?;
         self.clients.open(&config, false).await
+    }
+
+    /// Takes in what the API said.
+    fn heard<T>(&self, open: &Open<C>, answer: Result<T, Refused>) -> Result<T, Error> {
+        self.hears_whether_it_answers(open, &answer);
+        self.clients.heard(open, answer)
+    }
+
+    fn hears_whether_it_answers<T>(&self, open: &Open<C>, answer: &Result<T, Refused>) {
+        let refused = answer.as_ref().err();
+        self.answers.take(&open.key, refused, self.clock.now());
     }
 
     /// Takes in that nothing of a size is left.
@@ -186,7 +204,7 @@ impl<C: Cloud> AccountProvider for CloudProvider<C> {
             let images = images.iter().flat_map(|it| it.images.values());
             let images: Vec<String> = images.cloned().collect();
             let checked = open.cloud.check(&[], &images, Market::default()).await;
-            self.clients.heard(&open, checked)
+            self.heard(&open, checked)
         })
     }
 
@@ -199,10 +217,10 @@ impl<C: Cloud> AccountProvider for CloudProvider<C> {
         Box::pin(async move {
             let open = self.clients.open(config, false).await?;
             let found = open.cloud.found().await;
-            let found = self.clients.heard(&open, found)?;
+            let found = self.heard(&open, found)?;
             let machines = machines.await?;
             let swept = open.cloud.sweep(&found, &machines, doubts).await;
-            self.clients.heard(&open, swept)
+            self.heard(&open, swept)
         })
     }
 
@@ -224,7 +242,12 @@ impl<C: Cloud> AccountProvider for CloudProvider<C> {
         sizes.iter().filter_map(price).collect()
     }
 
+    fn answers(&self, namespace: &str, name: &str) -> Option<bool> {
+        self.answers.of(namespace, name)
+    }
+
     fn forget(&self, namespace: &str, name: &str) {
+        self.answers.forget(namespace, name);
         self.clients.forget(namespace, name);
     }
 }
@@ -246,7 +269,7 @@ impl<C: Cloud> Provider for CloudProvider<C> {
             let images: Vec<_> = wanted.image.into_iter().cloned().collect();
             let cloud = &open.cloud;
             let checked = cloud.check(wanted.types, &images, wanted.market).await;
-            self.clients.heard(&open, checked)
+            self.heard(&open, checked)
         })
     }
 
@@ -295,6 +318,7 @@ impl<C: Cloud> Provider for CloudProvider<C> {
             };
             let user_data = self.user_data(machine).await?;
             let made = open.cloud.create(order, user_data).await;
+            self.hears_whether_it_answers(&open, &made);
             if let Err(refused) = &made {
                 let market = named::<C>(&machine.spec.provider)?.market;
                 self.hears_of(&open, market, request, refused);
@@ -318,7 +342,7 @@ impl<C: Cloud> Provider for CloudProvider<C> {
             let open = self.account_of(machine, request).await?;
             let subject = requests::subject::<C>(machine, &open.installation);
             let described = open.cloud.describe(&subject).await;
-            self.clients.heard(&open, described)
+            self.heard(&open, described)
         })
     }
 
@@ -328,7 +352,7 @@ impl<C: Cloud> Provider for CloudProvider<C> {
             let open = self.account_of(machine, request).await?;
             let owner = requests::owner(machine, &open.installation);
             let restarted = open.cloud.restart(&owner).await;
-            self.clients.heard(&open, restarted)
+            self.heard(&open, restarted)
         })
     }
 
@@ -340,7 +364,7 @@ impl<C: Cloud> Provider for CloudProvider<C> {
             let open = self.account_of(machine, request).await?;
             let subject = requests::subject::<C>(machine, &open.installation);
             let deleted = open.cloud.delete(&subject.owner, subject.instance).await;
-            self.clients.heard(&open, deleted)
+            self.heard(&open, deleted)
         })
     }
 

@@ -15,8 +15,10 @@ use kube::{Api, ResourceExt};
 use super::nodes::{self, Nodes};
 use super::observed::{Observed, is_owned};
 use crate::capacity::Answer;
+use crate::cloud_limits;
 use crate::context::Context;
 use crate::node_templates;
+use crate::outages;
 
 /// Why an observation failed.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +86,9 @@ pub async fn observe(
     let settings = ctx.reserved_ranges.settings();
     let nodes = running_nodes(ctx, &pool, cluster.as_ref());
     let templates = node_templates::known(&ctx.providers, &pool);
+    let heard = outages::heard(ctx, &pool, cluster.as_ref());
+    let answers = outages::answers(&ctx.clouds, &pool);
+    let prices = cloud_limits::hourly(&ctx.stores, &ctx.clouds, &pool);
     Ok(Some(Observed {
         pool,
         cluster: Known::found(cluster),
@@ -95,6 +100,9 @@ pub async fn observe(
         reserved_unknown: settings.network.reserved_unknown.clone(),
         kubevirt: ctx.kubevirt_release.release(),
         templates,
+        heard,
+        answers,
+        prices,
     }))
 }
 

@@ -3,6 +3,7 @@
 //! Invariant: which Machines are the pool's is decided by the UID in their owner reference, never
 //! by a label or a name alone. A list that could not be read is no observation: none of this is a guess.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::{Machine, NodePool, TenantCluster, names};
@@ -13,6 +14,7 @@ use tenant_cp::problem::Problem;
 
 use super::nodes::Nodes;
 use crate::capacity::Answer;
+use crate::node_silence::Heard;
 use crate::node_templates::NodeTemplates;
 
 /// Everything that a plan may depend on.
@@ -40,6 +42,13 @@ pub struct Observed {
     /// What a node of each place offers, as far as its provider knows by now; nothing of KubeVirt's, where it follows from
     /// the pool.
     pub templates: NodeTemplates,
+    /// When nodes of the tenant cluster were heard, where a location of the pool may be lost.
+    pub heard: Heard,
+    /// Whether the API of each location's provider answers, by the name that the status calls it; who is missing has none
+    /// that could fail alone, or nobody called it yet.
+    pub answers: BTreeMap<String, bool>,
+    /// What an hour of a machine costs in each location, in millionths; who is missing has no price that is known.
+    pub prices: BTreeMap<String, u64>,
 }
 
 impl Observed {

@@ -1,8 +1,8 @@
 //! Turns one observation of one NodePool into the next step. No I/O, no clock, no chance.
 //!
 //! In this order: what a quota refuses → Machines of another tenant cluster go → what machines must not
-//! reach is known → the template in force → whom the NodePool
-//! names goes → who is lost is replaced, a share at a time ([`health`]) → scaling and rollout
+//! reach is known → the template in force → whom the NodePool names goes → which locations are lost
+//! ([`outage`]) → who is lost is replaced, a share at a time ([`health`]) → scaling and rollout
 //! ([`sizing`]), where nodes that run already come before new machines ([`adoption`]).
 //! Invariant: planning again after applying yields an empty plan; only Machines that the pool owns
 //! are ever touched, and a Machine's name is never used twice.
@@ -28,6 +28,7 @@ mod health;
 mod hibernation;
 mod locations;
 mod members;
+mod outage;
 mod places;
 mod release;
 mod sizing;
@@ -264,8 +265,15 @@ fn plan_machines(
     let outdated: Vec<_> = machines.iter().copied().filter(drains).collect();
     let is_still = plan.deletions.is_empty() && !machines.iter().any(|m| is_going(m));
     let target = size_of(pool, is_still, limits.answers_since.is_some());
-    let spread = places::spread(&pool.spec, template, &outdated, now);
-    let (verdict, sizing) = health::judge(observed, template, &left, (target, &spread), &limits);
+    let outlook = outage::judge(observed, template, now);
+    let spread = places::spread(
+        &pool.spec,
+        template,
+        (&outdated, &outlook, &observed.prices),
+        now,
+    );
+    let sized = (target, &spread, &outlook);
+    let (verdict, sizing) = health::judge(observed, template, &left, sized, &limits);
     let find = |name: &String| left.iter().copied().find(|m| m.name_any() == *name);
     let goes: [(Reason, &Vec<String>, bool, &str); 3] = [
         (
@@ -305,8 +313,10 @@ fn plan_machines(
         verdict: &verdict,
         sizing: &sizing,
         limits: &limits,
+        outlook: &outlook,
     };
     let mut plan = status::report(plan, observed, &seen, now);
+    outage::say(&mut plan, observed, &outlook, &sizing, now);
     if adoption::awaits(observed, &sizing) {
         let again = plan.requeue_after.unwrap_or(adoption::AWAITED);
         plan.requeue_after = Some(again.min(adoption::AWAITED));
@@ -371,7 +381,8 @@ fn create(
     let locations = || template.locations.iter();
     let find = |name: &String| locations().find(|at| at.shown == *name);
     let mut nodes = adoption::Left::new(observed, cluster);
-    for location in sizing.create.iter().filter_map(find) {
+    let wanted = sizing.create.iter().enumerate();
+    for (at, location) in wanted.filter_map(|(at, name)| Some((at, find(name)?))) {
         let from = (template, location);
         if let Some(node) = nodes.take(&location.shown) {
             last += 1;
@@ -390,6 +401,10 @@ fn create(
             }
         };
         let machine = template::machine(&observed.pool, cluster, from, &name, last);
+        let machine = match at < sizing.for_lost {
+            true => template::for_lost(machine),
+            false => machine,
+        };
         plan.creations.push(machine);
     }
     // As observed, so that a crash before the status is written loses nothing: whatever was made is

@@ -20,6 +20,7 @@ mod capacity;
 mod fields;
 mod laws;
 mod locations;
+mod outage;
 mod quotas;
 mod ranges;
 mod release;

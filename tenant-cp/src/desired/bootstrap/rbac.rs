@@ -74,6 +74,11 @@ pub(crate) fn for_administration(kept: &[Object]) -> Vec<Object> {
         namespace: Some("kube-system".to_owned()),
         ..tenant_meta(OPERATOR)
     };
+    // Which nodes are heard, where a pool has several locations.
+    let leases = ObjectMeta {
+        namespace: Some(names::NODE_LEASES.to_owned()),
+        ..tenant_meta(OPERATOR)
+    };
     vec![
         cluster_binding(ADMINS, "cluster-admin", ("Group", ADMINS)),
         cluster_role(OPERATOR, operator_rules(kept)),
@@ -84,6 +89,20 @@ pub(crate) fn for_administration(kept: &[Object]) -> Vec<Object> {
         }),
         Object::new(&RoleBinding {
             metadata: tokens,
+            role_ref: role_ref("Role", OPERATOR),
+            subjects: Some(vec![subject(("Group", names::OPERATOR_GROUP))]),
+        }),
+        Object::new(&Role {
+            metadata: leases.clone(),
+            rules: Some(vec![rule(
+                "coordination.k8s.io",
+                "leases",
+                &[],
+                &["list", "watch"],
+            )]),
+        }),
+        Object::new(&RoleBinding {
+            metadata: leases,
             role_ref: role_ref("Role", OPERATOR),
             subjects: Some(vec![subject(("Group", names::OPERATOR_GROUP))]),
         }),

@@ -33,7 +33,9 @@ pub(super) fn say(plan: &mut Plan, observed: &Observed, now: Timestamp) {
     };
     let news = said.is_none_or(|condition| condition.status != value.as_str());
     if !fits && news && !plan.creations.is_empty() {
-        let mut before = unchanged(observed).status;
+        // It may be about to say how locations stand.
+        let before = plan.before.take();
+        let mut before = before.unwrap_or_else(|| unchanged(observed).status);
         let list = &mut before.conditions;
         set_condition(list, type_, value, reason, &message, generation, Time(now));
         plan.before = Some(before);

@@ -9,6 +9,7 @@ use api::{Machine, names};
 use kube::ResourceExt;
 
 use super::members::{self, Health, Limits};
+use super::outage::{self, Outlook};
 use super::sizing::{Member, Size, Sizing, Spread, size};
 use super::template::Template;
 use crate::controllers::node_pool::observed::Observed;
@@ -38,16 +39,17 @@ pub(super) fn judge(
     observed: &Observed,
     template: &Template,
     machines: &[&Machine],
-    (target, spread): (Size, &Spread),
+    (target, spread, outlook): (Size, &Spread, &Outlook),
     limits: &Limits,
 ) -> (Verdict, Sizing) {
     let now = spread.now;
     let health = |m: &Machine| members::health(m, limits, now);
-    let mut lost: Vec<_> = machines
-        .iter()
-        .copied()
-        .filter(|m| health(m).is_lost())
-        .collect();
+    // Those of a lost location are waited for: it may come back with them.
+    let is_lost = |m: &&Machine| {
+        let health = health(m);
+        health.is_lost() && outlook.kept_until(template, m, health, now).is_none()
+    };
+    let mut lost: Vec<_> = machines.iter().copied().filter(is_lost).collect();
     // Those that the provider lost first: there is nothing left of them.
     lost.sort_by_key(|m| health(m) != Health::Failed);
     let mut verdict = Verdict::default();
@@ -57,7 +59,11 @@ pub(super) fn judge(
         ..target
     };
     let budget = budget(observed);
-    let mut sizing = resize(template, machines, &verdict, (target, spread), limits);
+    let resized = |verdict: &Verdict| {
+        let of = (template, outlook);
+        resize(of, machines, verdict, (target, spread), limits)
+    };
+    let mut sizing = resized(&verdict);
     // Who was to go because the pool shrinks may be to stay once another one is replaced: until all
     // are judged.
     while let Some(machine) = lost.iter().find(|m| {
@@ -81,23 +87,26 @@ pub(super) fn judge(
             !verdict.replaced.contains(&name)
                 && !sizing.surplus.contains(&name)
                 && !sizing.outdated.contains(&name)
+                && !outlook.is_stranded(template, m)
         };
         let rest: Vec<_> = machines.iter().filter(stays).collect();
         let coming = rest
             .iter()
-            .filter(|m| matches!(health(m), Health::Coming(_)))
+            .filter(|m| matches!(health(m), Health::Coming(_)) && !outage::is_replacement(m))
             .count();
+        // What a lost location makes necessary neither uses up nor widens the share.
+        let made = sizing.create.len().saturating_sub(sizing.for_lost);
         // What no location may have is not on its way.
         let missing = sizing
             .possible
             .saturating_sub(rest.len() + sizing.create.len());
-        if coming + sizing.create.len() + missing >= budget {
+        if coming + made + missing >= budget {
             verdict.held.get_or_insert(Held::Share);
             verdict.kept.push(name);
             continue;
         }
         verdict.replaced.push(name);
-        sizing = resize(template, machines, &verdict, (target, spread), limits);
+        sizing = resized(&verdict);
     }
     // What scaling takes away anyway is no replacement.
     let Sizing {
@@ -110,7 +119,7 @@ pub(super) fn judge(
 }
 
 fn resize(
-    template: &Template,
+    (template, outlook): (&Template, &Outlook),
     machines: &[&Machine],
     verdict: &Verdict,
     (target, spread): (Size, &Spread),
@@ -121,7 +130,9 @@ fn resize(
         name: m.name_any(),
         location: template.location_of(m).map(|at| at.shown.clone()),
         // Nobody knows who is ready while the API does not answer, so no rollout goes on.
-        updated: template.fits(m) || limits.answers_since.is_none(),
+        updated: template.fits(m)
+            || limits.answers_since.is_none()
+            || outlook.is_outage(template, m),
         ready: members::is_ready(m),
         // On a node that is taken over pods run from the first moment on.
         fresh: !members::has_been_ready(m) && m.adopts().is_none(),
@@ -129,14 +140,28 @@ fn resize(
         named: m
             .annotations()
             .contains_key(names::ANNOTATION_DELETE_MACHINE),
+        // A pool that wants none waits for nobody.
+        for_lost: target.replicas > 0 && outage::is_replacement(m),
+        made: m
+            .metadata
+            .creation_timestamp
+            .as_ref()
+            .map_or(spread.now, |made| made.0),
     };
-    let members: Vec<_> = machines.iter().filter(stays).map(member).collect();
+    let staying = machines.iter().filter(stays);
+    let (stranded, members): (Vec<_>, Vec<_>) =
+        staying.partition(|m| outlook.is_stranded(template, m));
+    let members: Vec<_> = members.into_iter().map(member).collect();
+    let spread = Spread {
+        stranded: stranded.len(),
+        ..spread.clone()
+    };
     let target = Size {
         // Who is replaced goes with this plan.
         is_still: target.is_still && verdict.replaced.is_empty(),
         ..target
     };
-    size(&members, target, spread)
+    size(&members, target, &spread)
 }
 
 /// The share, as a number of Machines.

@@ -11,6 +11,7 @@ use api::node_pool::LocationStatus;
 use api::node_pool::locations::LocationRef;
 use placement::targets::Targets;
 
+use super::outage::Outlook;
 use super::template::{Location, Template};
 use super::{members, template};
 use crate::controllers::node_pool::observed::{Observed, is_going};
@@ -19,12 +20,14 @@ use crate::controllers::node_pool::observed::{Observed, is_going};
 pub(super) fn status(
     observed: &Observed,
     machines: &[&Machine],
-    targets: Option<&Targets>,
+    decided: Option<(&Template, &Targets, &Outlook)>,
 ) -> Vec<LocationStatus> {
+    let targets = decided.map(|(_, targets, _)| targets);
     let pool = &observed.pool;
     let locations = template::locations(&pool.spec);
     let mut found: BTreeMap<&str, (i32, i32)> = BTreeMap::new();
-    for machine in machines.iter().filter(|m| !is_going(m)) {
+    let machines_of: Vec<_> = machines.iter().filter(|m| !is_going(m)).collect();
+    for machine in &machines_of {
         if let Some(at) = template::location_of(&locations, machine) {
             let (there, ready) = found.entry(&at.shown).or_default();
             *there += 1;
@@ -52,15 +55,45 @@ pub(super) fn status(
             }
             None => said.get(name).map_or(0, |at| at.desired),
         };
-        LocationStatus {
+        let before = || said.get(name).map(|at| (*at).clone()).unwrap_or_default();
+        let mut status = LocationStatus {
             name: name.to_owned(),
             desired,
             machines,
             ready,
             template: offered(&place),
+            // As it was said, unless it is judged now.
+            ..before()
+        };
+        if let Some((template, _, outlook)) = decided {
+            outlook.store(&mut status);
+            let silent = machines_of.iter().filter(|m| {
+                let at = template.location_of(m);
+                at.is_some_and(|at| at.shown == name) && outlook.is_stranded(template, m)
+            });
+            status.silent = i32::try_from(silent.count()).unwrap_or(i32::MAX);
         }
+        status
     };
     pool.spec.places().into_iter().map(status).collect()
+}
+
+/// The same in words for people; none where there is one location alone.
+pub(super) fn spread(locations: &[LocationStatus]) -> Option<String> {
+    if locations.len() < 2 {
+        return None;
+    }
+    let words = |at: &LocationStatus| {
+        let state = at.state.as_deref().filter(|state| *state != "Healthy");
+        let state = state.map(|state| format!(" {state}")).unwrap_or_default();
+        let silent = match at.silent {
+            0 => String::new(),
+            silent => format!(" ({silent} silent)"),
+        };
+        format!("{} {}/{}{state}{silent}", at.name, at.ready, at.desired)
+    };
+    let all: Vec<_> = locations.iter().map(words).collect();
+    Some(all.join(", "))
 }
 
 /// Why machines have no place, and what of each location.

@@ -32,6 +32,10 @@ pub(super) struct Member {
     pub(super) silent: bool,
     /// An annotation on it asks that it goes first.
     pub(super) named: bool,
+    /// It was made in the place of one that is lost with its location.
+    pub(super) for_lost: bool,
+    /// When it was made.
+    pub(super) made: Timestamp,
 }
 
 /// What a pool is to have.
@@ -58,6 +62,12 @@ pub(super) struct Spread {
     pub(super) rebalance: Rebalance,
     /// Outdated ones that were told to go, and have their place until they are gone.
     pub(super) going: BTreeMap<Place, u32>,
+    /// Machines that are lost with their location and waited for: no members, and others have their places.
+    pub(super) stranded: usize,
+    /// Machines that there may be above the replicas because of those.
+    pub(super) max_extra: usize,
+    /// Locations that are out and wait for a machine that shows whether they are back.
+    pub(super) canaries: Vec<String>,
     /// The time.
     pub(super) now: Timestamp,
 }
@@ -69,6 +79,10 @@ pub(super) struct Sizing {
     pub(super) create: Vec<String>,
     /// The one that is made is there to let another one go.
     pub(super) moves: bool,
+    /// So many of those that are made, the first ones, are in the place of lost ones.
+    pub(super) for_lost: usize,
+    /// So many are not made, because enough are there with those that are lost.
+    pub(super) held: usize,
     /// Machines of each location in the end, and what keeps it from having more.
     pub(super) targets: Targets,
     /// Of the replicas those for which locations have places, and those that are there all the same.
@@ -94,6 +108,17 @@ pub(super) fn size(members: &[Member], size: Size, spread: &Spread) -> Sizing {
     (sizing.surplus, _) = next::surplus(replicas, &spread.locations, &updated, &targets);
     if is_awaited(&sizing.surplus, &left, size, spread) {
         sizing.surplus.clear();
+    }
+    if !size.is_still {
+        // Those that took the place of lost ones go one by one.
+        let waits = |m: &&Member| m.for_lost && m.ready && !m.named;
+        let waits: BTreeSet<_> = left
+            .iter()
+            .copied()
+            .filter(waits)
+            .map(|m| &m.name)
+            .collect();
+        sizing.surplus.retain(|name| !waits.contains(name));
     }
     let surplus: BTreeSet<_> = sizing.surplus.iter().collect();
     left.retain(|m| !surplus.contains(&m.name));
@@ -135,7 +160,18 @@ pub(super) fn size(members: &[Member], size: Size, spread: &Spread) -> Sizing {
         size.replicas.saturating_sub(updated().count()),
         most.saturating_sub(there),
     );
-    let wanted = u32::try_from(wanted.min(room)).unwrap_or(u32::MAX);
+    // Those that are silent may come back, and cost until then; what a rollout may have more it has beside that.
+    let surge = match members.iter().all(|m| m.updated) {
+        true => 0,
+        false => size.surge,
+    };
+    let extra = match spread.stranded {
+        0 => room,
+        lost => (size.replicas + surge + spread.max_extra).saturating_sub(there + lost),
+    };
+    let could = wanted.min(room);
+    sizing.held = could.saturating_sub(extra);
+    let wanted = u32::try_from(could.min(extra)).unwrap_or(u32::MAX);
     // Free places first, so that the surge does not add up in one location while outdated ones go in another;
     // then those of outdated ones.
     let places = |wanted, have: &_| next::places(wanted, &spread.locations, &sizing.targets, have);
@@ -147,6 +183,12 @@ pub(super) fn size(members: &[Member], size: Size, spread: &Spread) -> Sizing {
     let rest = wanted.saturating_sub(u32::try_from(made.len()).unwrap_or(u32::MAX));
     made.extend(places(rest, &have));
     sizing.create = made.into_iter().map(|place| place.location).collect();
+    let replaced = members.iter().filter(|m| m.for_lost).count();
+    let for_lost = spread.stranded.saturating_sub(replaced);
+    sizing.for_lost = for_lost.min(sizing.create.len());
+    if sizing.create.is_empty() && there + spread.stranded < size.replicas + spread.max_extra {
+        sizing.create.extend(spread.canaries.first().cloned());
+    }
     move_one(&mut sizing, &left, size, spread);
     sizing
 }
@@ -200,13 +242,13 @@ fn machine(member: &Member) -> next::Machine {
     next::Machine {
         name: member.name.clone(),
         place: place(member),
-        made: Timestamp::UNIX_EPOCH,
+        made: member.made,
         readiness: match member.ready {
             true => Readiness::Ready,
             false => Readiness::Silent,
         },
         is_named: member.named,
-        is_replacement: false,
+        is_replacement: member.for_lost,
     }
 }
 
@@ -252,6 +294,9 @@ mod tests {
             locations: locations.iter().map(location).collect(),
             rebalance: Rebalance::Never,
             going: BTreeMap::new(),
+            stranded: 0,
+            max_extra: 0,
+            canaries: Vec::new(),
             now: Timestamp::UNIX_EPOCH,
         }
     }
@@ -267,6 +312,8 @@ mod tests {
             fresh: part.starts_with('f') || part.starts_with('u'),
             silent: part.starts_with('o'),
             named: part.ends_with('!'),
+            for_lost: false,
+            made: Timestamp::UNIX_EPOCH,
         };
         parts.enumerate().map(one).collect()
     }

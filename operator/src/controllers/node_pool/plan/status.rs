@@ -14,6 +14,7 @@ use tenant_cp::problem::Problem;
 
 use super::health::{Held, Verdict};
 use super::members::{self, Limits};
+use super::outage::Outlook;
 use super::sizing::Sizing;
 use super::template::Template;
 use super::{Plan, adoption, list, locations, tally, unchanged};
@@ -32,6 +33,7 @@ pub(super) struct Seen<'a> {
     pub(super) verdict: &'a Verdict,
     pub(super) sizing: &'a Sizing,
     pub(super) limits: &'a Limits,
+    pub(super) outlook: &'a Outlook,
 }
 
 /// One condition.
@@ -58,16 +60,16 @@ fn count(
     plan: &mut Plan,
     observed: &Observed,
     machines: &[&Machine],
-    decided: Option<(&Template, &Targets)>,
+    decided: Option<(&Template, &Targets, &Outlook)>,
 ) {
     let staying = || machines.iter().filter(|m| !is_going(m));
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     plan.status.replicas = number(staying().count());
     plan.status.ready_replicas = number(staying().filter(|m| members::is_ready(m)).count());
-    let targets = decided.map(|(_, targets)| targets);
-    plan.status.locations = locations::status(observed, machines, targets);
+    plan.status.locations = locations::status(observed, machines, decided);
+    plan.status.spread = locations::spread(&plan.status.locations);
     plan.status.updated_replicas = match decided {
-        Some((template, _)) => number(staying().filter(|m| template.fits(m)).count()),
+        Some((template, ..)) => number(staying().filter(|m| template.fits(m)).count()),
         None => plan.status.updated_replicas.min(plan.status.replicas),
     };
 }
@@ -75,7 +77,7 @@ fn count(
 /// Fills in everything that follows from the observation.
 pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: Timestamp) -> Plan {
     let machines = seen.machines;
-    let decided = Some((seen.template, &seen.sizing.targets));
+    let decided = Some((seen.template, &seen.sizing.targets, seen.outlook));
     count(&mut plan, observed, machines, decided);
     let replicas = observed.pool.spec.replicas;
     let possible = i32::try_from(seen.sizing.possible).unwrap_or(i32::MAX);
@@ -85,7 +87,9 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
     let (ready, updated) = (plan.status.ready_replicas, plan.status.updated_replicas);
     let settled = plan.is_settled();
     let going = machines.iter().filter(|m| is_going(m)).count();
-    let there = plan.status.replicas;
+    // Those that are lost with their location are waited for, and others have their places.
+    let silent: i32 = plan.status.locations.iter().map(|at| at.silent).sum();
+    let there = plan.status.replicas - silent;
 
     let enough = ready >= replicas;
     let message = format!("{ready} of {replicas} nodes are ready{}", trouble(machines));
@@ -110,6 +114,14 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
         (
             Reason::WaitingForNodes,
             "waits until it is known which Hosts with adopt: true are nodes already".to_owned(),
+        )
+    } else if seen.sizing.held > 0 {
+        (
+            Reason::LocationOut,
+            format!(
+                "{} machines more are not made: placement.failover.maxExtra",
+                seen.sizing.held
+            ),
         )
     } else if there < possible {
         (
@@ -159,7 +171,10 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
         now,
         [ready_said, progressing, degraded],
     );
-    plan.requeue_after = Some(requeue(seen, now));
+    let again = seen
+        .outlook
+        .again(seen.template, (machines, seen.limits), now);
+    plan.requeue_after = Some(again.unwrap_or(SLOW_SWEEP).min(requeue(seen, now)));
     plan
 }
 

@@ -203,6 +203,12 @@ pub(super) fn machine(
     }))
 }
 
+/// The same, in the place of one that is lost with its location.
+pub(super) fn for_lost(mut machine: Object) -> Object {
+    machine.value["metadata"]["annotations"][names::ANNOTATION_FOR_LOST] = json!("true");
+    Object::from_value(machine.value)
+}
+
 /// A Machine that takes over a node that runs there: of the node's name, and of the version that the node has, so that it
 /// is rolled as any other.
 pub(super) fn adopting(

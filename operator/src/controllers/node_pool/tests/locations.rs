@@ -120,6 +120,22 @@ fn with_never_the_machines_follow_the_weights_as_they_come_and_go() {
 }
 
 #[test]
+fn price_decides_between_equals_and_moves_nobody() {
+    let mut world = World::new(1, &even([1, 1, 1]));
+    let prices = |all: [(&str, u64); 3]| all.map(|(name, n)| (name.to_owned(), n)).into();
+    world.prices = prices([("a", 3), ("b", 1), ("c", 2)]);
+    world.comes_to_rest();
+    assert_eq!(world.found(), counts(&[("b", 1)]));
+    world.pool.spec.placement = read(json!({ "rebalance": "Gradual" }));
+    world.prices = prices([("a", 1), ("b", 9), ("c", 2)]);
+    world.comes_to_rest();
+    assert_eq!(world.found(), counts(&[("b", 1)]));
+    world.pool.spec.replicas = 2;
+    world.comes_to_rest();
+    assert_eq!(world.found(), counts(&[("a", 1), ("b", 1)]));
+}
+
+#[test]
 fn weight_most_and_placement_replace_nobody() {
     let mut world = World::running(6, &even([1, 1, 1]));
     let before = world.live();

@@ -2,7 +2,7 @@
 //!
 //! Invariant: no name is ever given twice, and only what a plan says changes by itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::machine::MachinePhase;
@@ -19,6 +19,7 @@ use crate::capacity::Answer;
 use crate::controllers::node_pool::nodes::Nodes;
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::controllers::node_pool::plan::{Action, Plan, plan};
+use crate::node_silence::Heard;
 use crate::node_templates::NodeTemplates;
 
 pub(super) const POOL: &str = "0a1b2c3d-1111-4222-8333-444455556666";
@@ -43,6 +44,9 @@ pub(super) struct World {
     pub(super) reserved_unknown: Option<Problem>,
     pub(super) kubevirt: Release,
     pub(super) templates: NodeTemplates,
+    pub(super) heard: Heard,
+    pub(super) answers: BTreeMap<String, bool>,
+    pub(super) prices: BTreeMap<String, u64>,
 }
 
 pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -92,6 +96,9 @@ impl World {
             reserved_unknown: None,
             kubevirt: Release::Unknown,
             templates: NodeTemplates::new(),
+            heard: Heard::default(),
+            answers: BTreeMap::new(),
+            prices: BTreeMap::new(),
         }
     }
 
@@ -116,6 +123,9 @@ impl World {
             reserved_unknown: self.reserved_unknown.clone(),
             kubevirt: self.kubevirt.clone(),
             templates: self.templates.clone(),
+            heard: self.heard.clone(),
+            answers: self.answers.clone(),
+            prices: self.prices.clone(),
         }
     }
 

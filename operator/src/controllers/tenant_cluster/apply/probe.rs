@@ -156,6 +156,7 @@ pub(super) async fn probe(
                     session,
                     endpoint: endpoint.clone(),
                     has_nodes: observed.workers,
+                    has_failover: observed.workers && ctx.stores.has_failover(cluster),
                     wait: ctx.tenant_wait,
                 };
                 ctx.tenants.ensure(tenant).map_err(Error::Tenant)?;
