@@ -14,6 +14,7 @@ use self::access::{Credential, Kubeconfig};
 use self::backups::{Restore, Snapshot};
 use self::connect::Connect;
 use self::create::{CreateCluster, CreatePool};
+use self::dashboard::Dashboard;
 use self::logs::Logs;
 use self::overview::{Fleet, Overview, Tree};
 use self::sysdump::Sysdump;
@@ -23,6 +24,7 @@ pub(crate) mod access;
 pub(crate) mod backups;
 pub(crate) mod connect;
 pub(crate) mod create;
+pub(crate) mod dashboard;
 pub(crate) mod logs;
 pub(crate) mod overview;
 pub(crate) mod sysdump;
@@ -133,6 +135,8 @@ pub(crate) enum Command {
     Credential(Credential),
     /// Run a command with a kubeconfig of a tenant cluster; ends with the command's exit code
     Connect(Connect),
+    /// Lead a port of this machine to the dashboard, until it is interrupted
+    Dashboard(Dashboard),
     /// Make a tenant cluster or a node pool
     #[command(subcommand)]
     Create(Create),
@@ -417,6 +421,7 @@ mod tests {
             "covey kubeconfig revoke",
             "covey kubeconfig revoke demo-x --all",
             "covey connect demo --ttl 1h -- true",
+            "covey dashboard --port 70000",
         ] {
             let parsed = Args::try_parse_from(line.split(' '));
             assert!(parsed.is_err(), "{line}");

@@ -12,11 +12,13 @@ mod change;
 mod connect;
 mod create;
 mod credential;
+mod dashboard;
 mod delete;
 mod describe;
 mod doctor;
 mod events;
 mod explain;
+mod forwarding;
 mod get;
 mod grants;
 mod kubeconfig;
@@ -51,6 +53,7 @@ pub(crate) fn run(
         },
         Command::Credential(Credential::Get(one)) => ask(credential::get(global, one)),
         Command::Connect(one) => stay(connect::run(global, one)),
+        Command::Dashboard(one) => stay(dashboard::run(global, one)),
         Command::Create(Create::Cluster(one)) => ask(create::cluster(global, one)),
         Command::Create(Create::Pool(one)) => ask(create::pool(global, one)),
         Command::Scale(scale) => ask(change::scale(global, scale)),

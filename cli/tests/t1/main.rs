@@ -19,6 +19,7 @@ use testkit::fixtures;
 use tokio::process::Command;
 
 mod access;
+mod dashboard;
 mod day_to_day;
 mod overview;
 
