@@ -15,9 +15,11 @@ use self::backups::{Restore, Snapshot};
 use self::connect::Connect;
 use self::create::{CreateCluster, CreatePool};
 use self::dashboard::Dashboard;
+use self::down::Down;
 use self::logs::Logs;
 use self::overview::{Fleet, Overview, Tree};
 use self::sysdump::Sysdump;
+use self::up::Up;
 use self::waiting::{Waiting, time};
 
 pub(crate) mod access;
@@ -25,9 +27,11 @@ pub(crate) mod backups;
 pub(crate) mod connect;
 pub(crate) mod create;
 pub(crate) mod dashboard;
+pub(crate) mod down;
 pub(crate) mod logs;
 pub(crate) mod overview;
 pub(crate) mod sysdump;
+pub(crate) mod up;
 pub(crate) mod waiting;
 
 /// How commands end, as docs/cli.md has it.
@@ -135,6 +139,10 @@ pub(crate) enum Command {
     Credential(Credential),
     /// Run a command with a kubeconfig of a tenant cluster; ends with the command's exit code
     Connect(Connect),
+    /// Install Covey on this cluster, or upgrade it, and wait until it is ready
+    Up(Box<Up>),
+    /// Uninstall what `covey up` installed; refused while there are tenant clusters
+    Down(Down),
     /// Lead a port of this machine to the dashboard, until it is interrupted
     Dashboard(Dashboard),
     /// Make a tenant cluster or a node pool
@@ -422,6 +430,8 @@ mod tests {
             "covey kubeconfig revoke demo-x --all",
             "covey connect demo --ttl 1h -- true",
             "covey dashboard --port 70000",
+            "covey up --dry-run nowhere",
+            "covey up --wait=perhaps",
         ] {
             let parsed = Args::try_parse_from(line.split(' '));
             assert!(parsed.is_err(), "{line}");

@@ -16,6 +16,7 @@ mod dashboard;
 mod delete;
 mod describe;
 mod doctor;
+mod down;
 mod events;
 mod explain;
 mod forwarding;
@@ -25,6 +26,7 @@ mod kubeconfig;
 mod logs;
 mod man;
 mod near;
+mod ours;
 mod overview;
 mod restore;
 mod rotate;
@@ -32,6 +34,7 @@ mod sleep;
 mod snapshot;
 mod sysdump;
 mod tree;
+mod up;
 mod upgrade;
 mod version;
 mod wait;
@@ -53,6 +56,8 @@ pub(crate) fn run(
         },
         Command::Credential(Credential::Get(one)) => ask(credential::get(global, one)),
         Command::Connect(one) => stay(connect::run(global, one)),
+        Command::Up(one) => ask(up::run(global, one)),
+        Command::Down(one) => ask(down::run(global, one)),
         Command::Dashboard(one) => stay(dashboard::run(global, one)),
         Command::Create(Create::Cluster(one)) => ask(create::cluster(global, one)),
         Command::Create(Create::Pool(one)) => ask(create::pool(global, one)),

@@ -25,7 +25,7 @@ use crate::output::say;
 /// How long something has to be wrong before it is no longer waited for.
 const STUCK: Duration = Duration::from_secs(10);
 /// How often it is said what is waited for, while nothing changes.
-const REMIND: Duration = Duration::from_secs(30);
+pub(super) const REMIND: Duration = Duration::from_secs(30);
 
 /// What can be waited for.
 pub(super) trait Watched: Resource<DynamicType = ()> {
@@ -201,7 +201,8 @@ fn late(kind: &str, name: &str, waits: &str, timeout: Duration) -> Failure {
     Failure::new(Exit::TimedOut, &what, mend)
 }
 
-fn is_refused(error: &watcher::Error) -> bool {
+/// Whether the API does not let the user watch.
+pub(super) fn is_refused(error: &watcher::Error) -> bool {
     let inner = match error {
         watcher::Error::InitialListFailed(inner)
         | watcher::Error::WatchStartFailed(inner)

@@ -22,6 +22,7 @@ mod access;
 mod dashboard;
 mod day_to_day;
 mod overview;
+mod up;
 
 const MASTERS: &str = "system:masters";
 const CANARY: &str = "sesame-canary";
