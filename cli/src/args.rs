@@ -215,6 +215,9 @@ pub(crate) struct Get {
     /// Only what has these labels: pool=demo,tier!=test
     #[arg(long, short = 'l', conflicts_with = "names", value_name = "LABELS")]
     pub(crate) selector: Option<String>,
+    /// Only what has these fields: metadata.name!=demo, spec.clusterName=demo
+    #[arg(long, conflicts_with = "names", value_name = "FIELDS")]
+    pub(crate) field_selector: Option<String>,
     /// Without the line of headings
     #[arg(long)]
     pub(crate) no_headers: bool,
@@ -322,13 +325,14 @@ pub(crate) struct DeleteOne {
 /// `covey wait`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Wait {
-    /// The tenant cluster
-    pub(crate) name: String,
+    /// The tenant clusters
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
     /// What is waited for: ready, asleep, deleted, version=VERSION, condition=TYPE or condition=TYPE=STATUS
     #[arg(long = "for", id = "for", default_value = "ready", value_name = "WHAT")]
     #[arg(value_parser = crate::judge::goal)]
     pub(crate) goal: crate::judge::Goal,
-    /// How long it is waited for: 90s, 5m
+    /// How long it is waited for, for all of them together: 90s, 5m
     #[arg(long, default_value = "5m", value_parser = time, value_name = "TIME")]
     pub(crate) timeout: Duration,
 }
@@ -362,6 +366,9 @@ pub(crate) struct Events {
     /// Only those with this reason
     #[arg(long)]
     pub(crate) reason: Option<String>,
+    /// Only what is younger: 10m, 1h
+    #[arg(long, value_parser = time, value_name = "TIME")]
+    pub(crate) since: Option<Duration>,
 }
 
 /// `covey rotate`.
@@ -415,6 +422,7 @@ mod tests {
     fn bad_input_is_refused_before_anything_is_asked() {
         for line in [
             "covey wait demo --for readily",
+            "covey wait",
             "covey wait demo --timeout 5",
             "covey wait demo --timeout 0s",
             "covey get everything",

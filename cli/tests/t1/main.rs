@@ -357,6 +357,9 @@ async fn waiting_ends_with_what_is_waited_for_with_its_time_or_with_the_object()
         .run("describe demo")
         .await?
         .expect(0, &["Ready for"], &[]);
+    // Of several all are waited for.
+    let several = shell.run("wait demo dmeo").await?;
+    several.expect(5, &[], &["did you mean demo?"]);
 
     let waiting = shell
         .command("delete cluster demo --yes --wait --timeout 60s")
