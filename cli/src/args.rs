@@ -14,18 +14,24 @@ use self::access::{Credential, Kubeconfig};
 use self::backups::{Restore, Snapshot};
 use self::connect::Connect;
 use self::create::{CreateCluster, CreatePool};
+use self::dashboard::Dashboard;
+use self::down::Down;
 use self::logs::Logs;
 use self::overview::{Fleet, Overview, Tree};
 use self::sysdump::Sysdump;
+use self::up::Up;
 use self::waiting::{Waiting, time};
 
 pub(crate) mod access;
 pub(crate) mod backups;
 pub(crate) mod connect;
 pub(crate) mod create;
+pub(crate) mod dashboard;
+pub(crate) mod down;
 pub(crate) mod logs;
 pub(crate) mod overview;
 pub(crate) mod sysdump;
+pub(crate) mod up;
 pub(crate) mod waiting;
 
 /// How commands end, as docs/cli.md has it.
@@ -133,6 +139,12 @@ pub(crate) enum Command {
     Credential(Credential),
     /// Run a command with a kubeconfig of a tenant cluster; ends with the command's exit code
     Connect(Connect),
+    /// Install Covey on this cluster, or upgrade it, and wait until it is ready
+    Up(Box<Up>),
+    /// Uninstall what `covey up` installed; refused while there are tenant clusters
+    Down(Down),
+    /// Lead a port of this machine to the dashboard, until it is interrupted
+    Dashboard(Dashboard),
     /// Make a tenant cluster or a node pool
     #[command(subcommand)]
     Create(Create),
@@ -203,6 +215,9 @@ pub(crate) struct Get {
     /// Only what has these labels: pool=demo,tier!=test
     #[arg(long, short = 'l', conflicts_with = "names", value_name = "LABELS")]
     pub(crate) selector: Option<String>,
+    /// Only what has these fields: metadata.name!=demo, spec.clusterName=demo
+    #[arg(long, conflicts_with = "names", value_name = "FIELDS")]
+    pub(crate) field_selector: Option<String>,
     /// Without the line of headings
     #[arg(long)]
     pub(crate) no_headers: bool,
@@ -310,13 +325,14 @@ pub(crate) struct DeleteOne {
 /// `covey wait`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Wait {
-    /// The tenant cluster
-    pub(crate) name: String,
+    /// The tenant clusters
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
     /// What is waited for: ready, asleep, deleted, version=VERSION, condition=TYPE or condition=TYPE=STATUS
     #[arg(long = "for", id = "for", default_value = "ready", value_name = "WHAT")]
     #[arg(value_parser = crate::judge::goal)]
     pub(crate) goal: crate::judge::Goal,
-    /// How long it is waited for: 90s, 5m
+    /// How long it is waited for, for all of them together: 90s, 5m
     #[arg(long, default_value = "5m", value_parser = time, value_name = "TIME")]
     pub(crate) timeout: Duration,
 }
@@ -350,6 +366,9 @@ pub(crate) struct Events {
     /// Only those with this reason
     #[arg(long)]
     pub(crate) reason: Option<String>,
+    /// Only what is younger: 10m, 1h
+    #[arg(long, value_parser = time, value_name = "TIME")]
+    pub(crate) since: Option<Duration>,
 }
 
 /// `covey rotate`.
@@ -403,6 +422,7 @@ mod tests {
     fn bad_input_is_refused_before_anything_is_asked() {
         for line in [
             "covey wait demo --for readily",
+            "covey wait",
             "covey wait demo --timeout 5",
             "covey wait demo --timeout 0s",
             "covey get everything",
@@ -417,6 +437,9 @@ mod tests {
             "covey kubeconfig revoke",
             "covey kubeconfig revoke demo-x --all",
             "covey connect demo --ttl 1h -- true",
+            "covey dashboard --port 70000",
+            "covey up --dry-run nowhere",
+            "covey up --wait=perhaps",
         ] {
             let parsed = Args::try_parse_from(line.split(' '));
             assert!(parsed.is_err(), "{line}");

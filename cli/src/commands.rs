@@ -12,17 +12,21 @@ mod change;
 mod connect;
 mod create;
 mod credential;
+mod dashboard;
 mod delete;
 mod describe;
 mod doctor;
+mod down;
 mod events;
 mod explain;
+mod forwarding;
 mod get;
 mod grants;
 mod kubeconfig;
 mod logs;
 mod man;
 mod near;
+mod ours;
 mod overview;
 mod restore;
 mod rotate;
@@ -30,6 +34,7 @@ mod sleep;
 mod snapshot;
 mod sysdump;
 mod tree;
+mod up;
 mod upgrade;
 mod version;
 mod wait;
@@ -51,6 +56,9 @@ pub(crate) fn run(
         },
         Command::Credential(Credential::Get(one)) => ask(credential::get(global, one)),
         Command::Connect(one) => stay(connect::run(global, one)),
+        Command::Up(one) => ask(up::run(global, one)),
+        Command::Down(one) => ask(down::run(global, one)),
+        Command::Dashboard(one) => stay(dashboard::run(global, one)),
         Command::Create(Create::Cluster(one)) => ask(create::cluster(global, one)),
         Command::Create(Create::Pool(one)) => ask(create::pool(global, one)),
         Command::Scale(scale) => ask(change::scale(global, scale)),

@@ -7,14 +7,16 @@ use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http::header::AUTHORIZATION;
 use kit_client::body_limit::{BodyLimitLayer, BodyLimits, ByteCounter};
 use kit_client::crypto::install_crypto;
 use kit_client::deadline::DeadlineLayer;
 use kit_client::errors::chain;
 use kit_client::transport::transport;
+use kube::client::{Body, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use tower::ServiceBuilder;
+use tower::{BoxError, ServiceBuilder, ServiceExt as _, service_fn};
 
 use crate::args::Global;
 use crate::exit::{Exit, Failure};
@@ -83,6 +85,31 @@ pub(crate) async fn upgradable(global: &Global) -> Result<Client, Failure> {
     install_crypto();
     let client = Client::try_from(config);
     client.map_err(|error| Failure::of("make a client", &error))
+}
+
+/// The token by which the user of the context logs in; None where it logs in by something else.
+pub(crate) async fn token(global: &Global) -> Result<Option<String>, Failure> {
+    let (config, _) = config(global).await?;
+    let mend = "look at the user of this context: `kubectl config view --minify`";
+    let failed = |error: &dyn std::fmt::Display| {
+        let what = format!("cannot get the token of this context: {error}");
+        Failure::new(Exit::Failed, &what, mend)
+    };
+    let layer = config.auth_layer().map_err(|error| failed(&error))?;
+    // What is sent by it otherwise: tokens of files and programs are as fresh as those.
+    let sent = service_fn(|request: http::Request<Body>| async move {
+        let header = request.headers().get(AUTHORIZATION).cloned();
+        Ok::<_, BoxError>(http::Response::new(header))
+    });
+    let service = ServiceBuilder::new().option_layer(layer).service(sent);
+    let request = http::Request::new(Body::empty());
+    let header = service
+        .oneshot(request)
+        .await
+        .map_err(|error| failed(&error))?;
+    let header = header.body().as_ref();
+    let header = header.and_then(|header| header.to_str().ok());
+    Ok(header.and_then(|text| Some(text.strip_prefix("Bearer ")?.to_owned())))
 }
 
 /// The client of a tenant cluster's API, from its kubeconfig. Nothing is sent yet.
@@ -165,5 +192,47 @@ fn looked(global: &Global) -> String {
         Some(path) if path.exists() => format!("KUBECONFIG is unset, {}", path.display()),
         Some(path) => format!("KUBECONFIG is unset, {} is absent", path.display()),
         None => "KUBECONFIG is unset, and there is no home directory".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Args;
+    use clap::Parser as _;
+    use serde_json::json;
+
+    /// The token of a kubeconfig with this user.
+    async fn of_user(user: serde_json::Value) -> Option<String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "here",
+            "clusters": [{"name": "here", "cluster": {"server": "https://127.0.0.1:1"}}],
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "jane"}}],
+            "users": [{"name": "jane", "user": user}]});
+        std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
+        let path = file.path().to_str().unwrap();
+        let args = ["covey", "dashboard", "--kubeconfig", path];
+        token(&Args::try_parse_from(args).unwrap().global)
+            .await
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_token_is_the_one_that_the_api_would_get() {
+        assert_eq!(
+            of_user(json!({"token": "sesame"})).await.as_deref(),
+            Some("sesame")
+        );
+        let credential = json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+            "status": {"token": "sesame-exec"}});
+        let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "echo",
+            "args": [credential.to_string()], "interactiveMode": "Never"});
+        assert_eq!(
+            of_user(json!({ "exec": exec })).await.as_deref(),
+            Some("sesame-exec")
+        );
+        let password = json!({"username": "jane", "password": "sesame"});
+        assert_eq!(of_user(password).await, None);
+        assert_eq!(of_user(json!({})).await, None);
     }
 }

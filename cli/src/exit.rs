@@ -117,7 +117,7 @@ impl Failure {
         let (exit, mend) = match status.code {
             404 if is("could not find the requested resource") => (
                 Exit::Failed,
-                "this cluster has no such kind: install Covey with its chart, or choose another cluster with `--context`",
+                "this cluster has no such kind: install Covey (`covey up`), or choose another cluster with `--context`",
             ),
             404 => (
                 Exit::NotFound,

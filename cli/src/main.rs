@@ -23,6 +23,7 @@ mod exit;
 #[cfg(test)]
 mod fixture;
 mod forward;
+mod install;
 mod judge;
 mod kinds;
 mod lead;

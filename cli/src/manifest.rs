@@ -56,6 +56,7 @@ pub(crate) fn cluster(args: &CreateCluster, namespace: &str) -> Vec<Manifest> {
             max: None,
             machines: args.machines.clone(),
             labels: Vec::new(),
+            taints: Vec::new(),
             dry_run: args.dry_run,
             waiting: args.waiting.clone(),
         };
@@ -86,6 +87,9 @@ pub(crate) fn pool(args: &CreatePool, namespace: &str) -> Manifest {
     }
     for (key, value) in &args.labels {
         spec["labels"][key] = json!(value);
+    }
+    if !args.taints.is_empty() {
+        spec["taints"] = json!(args.taints);
     }
     manifest(
         ApiResource::erase::<NodePool>(&()),
@@ -154,10 +158,14 @@ mod tests {
 
     #[test]
     fn a_pool_of_the_autoscaler_names_no_number_of_machines() {
-        let made = made("covey create pool web --cluster demo --min 1 --max 5 --label tier=web");
+        let made = made(
+            "covey create pool web --cluster demo --min 1 --max 5 --label tier=web --taint tier=web:NoSchedule",
+        );
         let spec = &made[0].object["spec"];
         assert_eq!(spec["autoscaling"], json!({"min": 1, "max": 5}));
         assert!(spec.get("replicas").is_none());
         assert_eq!(spec["labels"], json!({"tier": "web"}));
+        let taint = json!({"key": "tier", "value": "web", "effect": "NoSchedule"});
+        assert_eq!(spec["taints"], json!([taint]));
     }
 }

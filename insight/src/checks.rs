@@ -16,7 +16,7 @@ mod grants;
 mod hosts;
 mod locations;
 mod management;
-mod pods;
+pub(crate) mod pods;
 mod pools;
 mod sleep;
 mod storage;

@@ -358,7 +358,9 @@ fn is_of(pod: &Pod, component: &str) -> bool {
         .is_some_and(|of| of == component)
 }
 
-fn is_ready(pod: &Pod) -> bool {
+/// Whether a pod says that it is ready.
+#[must_use]
+pub fn is_ready(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let mut conditions = status
         .and_then(|s| s.conditions.as_ref())

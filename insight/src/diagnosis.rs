@@ -3,6 +3,8 @@
 //! Invariant: about one object a check has one finding. A finding that another one explains is skipped and names it,
 //! and the one that explains is at least as bad as what it explains, so that the first is where to begin.
 
+use k8s_openapi::api::core::v1::Pod;
+
 use crate::check::Check;
 use crate::checks;
 use crate::facts::Facts;
@@ -24,6 +26,12 @@ pub fn diagnose(facts: &Facts, wanted: impl Fn(Check) -> bool) -> Vec<Finding> {
         b.level.cmp(&a.level).then_with(|| key(a).cmp(&key(b)))
     });
     findings
+}
+
+/// What is wrong with a pod, in a sentence; none where it is ready, or nothing is known to be wrong.
+#[must_use]
+pub fn trouble_of(pod: &Pod) -> Option<String> {
+    checks::pods::trouble(pod).map(|trouble| trouble.what)
 }
 
 /// The worst level of all; none where there is nothing to tell.

@@ -46,6 +46,9 @@ fn rendered_objects_are_those_that_were_reviewed() {
             &folder.join("golden").join(format!("{case}.yaml")),
             &without_generated(&rendered),
         );
+        if case == "defaults" {
+            compare(&folder.join("golden/roles.yaml"), &roles(&rendered));
+        }
         cases += 1;
     }
     assert!(cases >= 3, "only {cases} *.values.yaml in deploy/tests");
@@ -504,6 +507,15 @@ fn without_generated(rendered: &str) -> String {
     let documents = rendered
         .split("---\n")
         .filter(|d| !generated.iter().any(|g| d.starts_with(g)));
+    documents.collect::<Vec<_>>().join("---\n")
+}
+
+/// The roles as they are rendered, which `covey up` has besides the other objects.
+fn roles(rendered: &str) -> String {
+    let documents = rendered.split("---\n").filter(|document| {
+        document.starts_with("# Source: covey/templates/rbac-rules.yaml")
+            && document.contains("\nkind: ")
+    });
     documents.collect::<Vec<_>>().join("---\n")
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Invariant: what has no flag has the definition's default; nothing is defaulted twice.
 
+use api::node_pool::{Taint, TaintEffect};
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::waiting::Waiting;
@@ -109,6 +110,9 @@ pub(crate) struct CreatePool {
     /// Labels of its nodes: tier=web; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub(crate) labels: Vec<(String, String)>,
+    /// Taints of its nodes: tier=web:NoSchedule, or gpu:NoExecute; may be repeated
+    #[arg(long = "taint", value_name = "KEY[=VALUE]:EFFECT", value_parser = taint)]
+    pub(crate) taints: Vec<Taint>,
     /// Make nothing
     #[arg(long, value_enum, value_name = "WHERE")]
     pub(crate) dry_run: Option<DryRun>,
@@ -150,6 +154,33 @@ fn label(text: &str) -> Result<(String, String), String> {
     parts.ok_or_else(|| "write KEY=VALUE".to_owned())
 }
 
+fn taint(text: &str) -> Result<Taint, String> {
+    let form = || {
+        "write KEY=VALUE:EFFECT or KEY:EFFECT; effects are NoSchedule, PreferNoSchedule, NoExecute"
+            .to_owned()
+    };
+    let (rest, effect) = text.rsplit_once(':').ok_or_else(form)?;
+    let (key, value) = match rest.split_once('=') {
+        Some((key, value)) => (key, Some(value.to_owned())),
+        None => (rest, None),
+    };
+    let all = [
+        TaintEffect::NoSchedule,
+        TaintEffect::PreferNoSchedule,
+        TaintEffect::NoExecute,
+    ];
+    let mut all = all.into_iter();
+    let effect = all.find(|known| known.as_str() == effect);
+    match (key, effect) {
+        ("", _) | (_, None) => Err(form()),
+        (key, Some(effect)) => Ok(Taint {
+            key: key.to_owned(),
+            value,
+            effect,
+        }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,5 +191,22 @@ mod tests {
         assert_eq!(addon("csi=on"), Ok(("csi".to_owned(), true)));
         assert!(addon("dns=on").unwrap_err().contains("coreDNS"));
         assert!(addon("csi=yes").is_err());
+    }
+
+    #[test]
+    fn taints_are_written_as_kubectl_writes_them() {
+        let made = taint("example.com/gpu=yes:NoExecute").unwrap();
+        assert_eq!(
+            (made.key.as_str(), made.value.as_deref()),
+            ("example.com/gpu", Some("yes"))
+        );
+        assert_eq!(made.effect, TaintEffect::NoExecute);
+        assert_eq!(taint("gpu:NoSchedule").unwrap().value, None);
+        for bad in ["gpu", "gpu=yes", ":NoSchedule", "gpu:Never"] {
+            assert!(
+                taint(bad).unwrap_err().contains("PreferNoSchedule"),
+                "{bad}"
+            );
+        }
     }
 }

@@ -11,24 +11,22 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::time::Duration;
 
 use api::TenantCluster;
 use api::names::LABEL_COMPONENT;
+use insight::description::is_ready;
 use k8s_openapi::api::core::v1::Pod;
-use kit_client::errors::chain;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::signal::ctrl_c;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::describe::find;
+use super::forwarding::{Forward, listen};
 use super::kubeconfig::{administrators, own};
 use crate::args::Global;
 use crate::args::access::GrantWanted;
@@ -42,8 +40,6 @@ use insight_read::request;
 
 /// How long the endpoint may take to be reached.
 const REACH: Duration = Duration::from_secs(3);
-/// Connections that are forwarded at once.
-const AT_ONCE: usize = 32;
 /// Port of a kube-apiserver whose pod names none.
 const API_PORT: u16 = 6443;
 /// The code of a shell for a command that a signal ended is this and its number.
@@ -128,17 +124,7 @@ async fn prepare(global: &Global, args: &Connect) -> Result<Prepared, Failure> {
             "{host}:{port} cannot be reached from here: by way of pod {space}/{pod} instead"
         ));
     }
-    let bound = TcpListener::bind(("127.0.0.1", 0)).await;
-    let unbound = |error: io::Error| {
-        let what = format!("cannot listen on 127.0.0.1: {error}");
-        Failure::new(
-            Exit::Failed,
-            &what,
-            "look at the limits of this process: `ulimit -a`",
-        )
-    };
-    let listener = bound.map_err(unbound)?;
-    let local = listener.local_addr().map_err(unbound)?.port();
+    let (listener, local) = listen(0).await?;
     let pods = Api::namespaced(upgradable(global).await?, &space);
     Ok(Prepared {
         kubeconfig: through(&kubeconfig, local)?,
@@ -153,64 +139,13 @@ async fn prepare(global: &Global, args: &Connect) -> Result<Prepared, Failure> {
 
 /// Name and port of a kube-apiserver that is ready.
 fn ready(pod: &Pod) -> Option<(String, u16)> {
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let is_ready = conditions
-        .iter()
-        .any(|c| c.type_ == "Ready" && c.status == "True");
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let mut servers = containers.filter(|container| container.name == "kube-apiserver");
     let ports = servers
         .next()
         .and_then(|container| container.ports.as_ref());
     let port = ports.and_then(|ports| u16::try_from(ports.first()?.container_port).ok());
-    is_ready.then(|| (pod.name_any(), port.unwrap_or(API_PORT)))
-}
-
-/// A port of this machine that leads to one of a pod.
-struct Forward {
-    listener: TcpListener,
-    pods: Api<Pod>,
-    pod: String,
-    port: u16,
-}
-
-impl Forward {
-    async fn run(self) {
-        let room = Arc::new(Semaphore::new(AT_ONCE));
-        loop {
-            let Ok(place) = Arc::clone(&room).acquire_owned().await else {
-                return;
-            };
-            let Ok((stream, _)) = self.listener.accept().await else {
-                return;
-            };
-            let (pods, pod, port) = (self.pods.clone(), self.pod.clone(), self.port);
-            tokio::spawn(async move {
-                if let Err(error) = one(&pods, &pod, port, stream).await {
-                    say(&format!(
-                        "a connection by way of pod {pod} was lost: {}",
-                        chain(&error)
-                    ));
-                }
-                drop(place);
-            });
-        }
-    }
-}
-
-async fn one(
-    pods: &Api<Pod>,
-    pod: &str,
-    port: u16,
-    mut stream: TcpStream,
-) -> Result<(), kube::Error> {
-    let mut forwarder = pods.portforward(pod, &[port]).await?;
-    if let Some(mut there) = forwarder.take_stream(port) {
-        // Either end may go at any time, which is how connections end.
-        let _ = copy_bidirectional(&mut stream, &mut there).await;
-    }
-    forwarder.abort();
-    Ok(())
+    is_ready(pod).then(|| (pod.name_any(), port.unwrap_or(API_PORT)))
 }
 
 /// Runs the command until it ends; whoever interrupts it interrupts the command.

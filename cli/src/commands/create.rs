@@ -138,7 +138,7 @@ fn named(manifest: &Manifest) -> String {
 }
 
 /// Documents of one file.
-fn yaml(objects: &[Value]) -> Result<String, Failure> {
+pub(super) fn yaml(objects: &[Value]) -> Result<String, Failure> {
     let all: Result<Vec<_>, _> = objects
         .iter()
         .map(|one| structured(one, Format::Yaml))

@@ -2,6 +2,8 @@
 //!
 //! Invariant: what may not be read is a line on standard error, and the rest is shown.
 
+use std::time::Duration;
+
 use insight::description::told;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -59,9 +61,19 @@ pub(super) async fn run(global: &Global, args: &Events) -> Result<Exit, Failure>
     if let Some(reason) = &args.reason {
         found.retain(|event| event.reason.as_ref() == Some(reason));
     }
+    let now = Timestamp::now();
+    if let Some(since) = args.since {
+        found.retain(|event| is_within(event, since, now));
+    }
     found.sort_by_cached_key(|event| (told(event).at, event.name_any()));
-    result(&written(global.output, found, Timestamp::now())?)?;
+    result(&written(global.output, found, now)?)?;
     Ok(Exit::Done)
+}
+
+/// Whether it was so long ago at most. One that says no time may be of any.
+fn is_within(event: &Event, since: Duration, now: Timestamp) -> bool {
+    let at = told(event).at;
+    at.is_none_or(|at| Duration::try_from(now.duration_since(at)).unwrap_or_default() <= since)
 }
 
 /// Whether an Event is about an object of Covey.
@@ -112,6 +124,9 @@ AGE   TYPE      OBJECT               REASON           MESSAGE
 5m    Warning   TenantCluster/demo   AddonsNotReady   coreDNS: 0 of 2 pods are ready
 ";
         assert_eq!(told, expected);
+        let is_within =
+            |minutes: u64| is_within(&events[0], Duration::from_secs(60 * minutes), now);
+        assert!(is_within(5) && !is_within(4));
         assert_eq!(written(Format::Name, events, now).unwrap(), "event/a\n");
     }
 }

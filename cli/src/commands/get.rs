@@ -147,8 +147,12 @@ impl Asked<'_> {
 
     fn params(&self) -> ListParams {
         let params = ListParams::default().limit(PAGE);
-        match &self.get.selector {
+        let params = match &self.get.selector {
             Some(selector) => params.labels(selector),
+            None => params,
+        };
+        match &self.get.field_selector {
+            Some(selector) => params.fields(selector),
             None => params,
         }
     }

@@ -31,6 +31,7 @@ async fn list(global: &Global, list: &List) -> Result<Exit, Failure> {
         names: Vec::new(),
         all_namespaces: list.all_namespaces,
         selector: None,
+        field_selector: None,
         no_headers: false,
     };
     get::run(global, &all).await

@@ -89,7 +89,7 @@ fn judge(report: &mut Report, operator: Known<Option<String>>, namespace: &str) 
         Known::Absent => {
             report.supported = false;
             Some(format!(
-                "there is no operator in {namespace}: install Covey with its chart, or name its namespace with \
+                "there is no operator in {namespace}: install Covey (`covey up`), or name its namespace with \
                  `--operator-namespace`"
             ))
         }

@@ -24,8 +24,10 @@ use crate::output::say;
 
 /// How long something has to be wrong before it is no longer waited for.
 const STUCK: Duration = Duration::from_secs(10);
+/// Each of several has so long to be seen.
+const AT_LEAST: Duration = Duration::from_secs(1);
 /// How often it is said what is waited for, while nothing changes.
-const REMIND: Duration = Duration::from_secs(30);
+pub(super) const REMIND: Duration = Duration::from_secs(30);
 
 /// What can be waited for.
 pub(super) trait Watched: Resource<DynamicType = ()> {
@@ -82,16 +84,25 @@ fn seen_by_conditions(meta: &ObjectMeta, told: Option<(Option<i64>, &[Condition]
 pub(super) async fn run(global: &Global, args: &Wait) -> Result<Exit, Failure> {
     let connection = connect(global).await?;
     let (client, namespace) = (connection.client, connection.namespace);
-    let cluster = match find(&client, &namespace, &args.name).await {
-        Ok(cluster) => cluster,
-        // What is gone is what was wanted.
-        Err(failure) if args.goal == Goal::Deleted && failure.exit == Exit::NotFound => {
-            return Ok(Exit::Done);
+    let clusters: Api<TenantCluster> = Api::namespaced(client.clone(), &namespace);
+    let end = Instant::now() + args.timeout;
+    for name in &args.names {
+        let cluster = match find(&client, &namespace, name).await {
+            Ok(cluster) => cluster,
+            // What is gone is what was wanted.
+            Err(failure) if args.goal == Goal::Deleted && failure.exit == Exit::NotFound => {
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
+        // Who is there already is seen at once, however little time is left.
+        let left = end.saturating_duration_since(Instant::now()).max(AT_LEAST);
+        let ended = until(&clusters, &cluster, &args.goal, left, global.quiet).await?;
+        if ended != Exit::Done {
+            return Ok(ended);
         }
-        Err(failure) => return Err(failure),
-    };
-    let clusters: Api<TenantCluster> = Api::namespaced(client, &namespace);
-    until(&clusters, &cluster, &args.goal, args.timeout, global.quiet).await
+    }
+    Ok(Exit::Done)
 }
 
 /// What waiting begins with.
@@ -201,7 +212,8 @@ fn late(kind: &str, name: &str, waits: &str, timeout: Duration) -> Failure {
     Failure::new(Exit::TimedOut, &what, mend)
 }
 
-fn is_refused(error: &watcher::Error) -> bool {
+/// Whether the API does not let the user watch.
+pub(super) fn is_refused(error: &watcher::Error) -> bool {
     let inner = match error {
         watcher::Error::InitialListFailed(inner)
         | watcher::Error::WatchStartFailed(inner)

@@ -19,8 +19,10 @@ use testkit::fixtures;
 use tokio::process::Command;
 
 mod access;
+mod dashboard;
 mod day_to_day;
 mod overview;
+mod up;
 
 const MASTERS: &str = "system:masters";
 const CANARY: &str = "sesame-canary";
@@ -355,6 +357,9 @@ async fn waiting_ends_with_what_is_waited_for_with_its_time_or_with_the_object()
         .run("describe demo")
         .await?
         .expect(0, &["Ready for"], &[]);
+    // Of several all are waited for.
+    let several = shell.run("wait demo dmeo").await?;
+    several.expect(5, &[], &["did you mean demo?"]);
 
     let waiting = shell
         .command("delete cluster demo --yes --wait --timeout 60s")

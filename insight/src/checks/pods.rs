@@ -6,21 +6,21 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt as _;
 
 /// What is wrong with a pod.
-pub(super) struct Trouble {
+pub(crate) struct Trouble {
     /// One sentence.
-    pub(super) what: String,
+    pub(crate) what: String,
     /// Its name.
-    pub(super) pod: String,
+    pub(crate) pod: String,
     /// An image cannot be pulled.
-    pub(super) is_image: bool,
+    pub(crate) is_image: bool,
     /// A container was killed for its memory.
-    pub(super) is_memory: bool,
+    pub(crate) is_memory: bool,
     /// No node has a place for it.
-    pub(super) is_place: bool,
+    pub(crate) is_place: bool,
 }
 
 /// The first thing that is wrong with a pod; none where it is ready, or nothing is known to be wrong.
-pub(super) fn trouble(pod: &Pod) -> Option<Trouble> {
+pub(crate) fn trouble(pod: &Pod) -> Option<Trouble> {
     let status = pod.status.as_ref()?;
     let conditions = status.conditions.as_deref().unwrap_or_default();
     let is = |type_: &str, value: &str| {

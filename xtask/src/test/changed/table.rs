@@ -113,6 +113,11 @@ pub(crate) const TABLE: &[Entry] = &[
     ),
     entry("deploy/charts/**", INSTALLED, "the chart"),
     entry(
+        "deploy/tests/golden/**",
+        &[Target("xtask", "chart"), Crate("cli")],
+        "golden files of the chart, which `covey up` applies",
+    ),
+    entry(
         "deploy/tests/**",
         &[Target("xtask", "chart")],
         "values and golden files of the chart",
