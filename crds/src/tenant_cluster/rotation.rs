@@ -14,7 +14,7 @@ pub struct Rotation {
     /// certificates of before are refused, and the kubeconfig is another one; no node is touched. Default: it stays as
     /// it is. Example: `{"generation": 2}`.
     #[serde(default, rename = "usersCA", skip_serializing_if = "Option::is_none")]
-    pub users_ca: Option<Turn>,
+    pub users_ca: Option<AuthorityTurn>,
 
     /// The authority `client-ca`, which signs client certificates of components, addons, the operator and kubelets. When it
     /// is over all of before are refused. Until then all are let in: it waits for nodes whose kubelets may have one of
@@ -29,7 +29,7 @@ pub struct Rotation {
         rename = "frontProxyCA",
         skip_serializing_if = "Option::is_none"
     )]
-    pub front_proxy_ca: Option<Turn>,
+    pub front_proxy_ca: Option<AuthorityTurn>,
 
     /// The keys that sign and verify tokens of service accounts. When it is over tokens that were signed by another key
     /// are refused. Until then all are let in: it waits until the last of them has ended, 24 hours and ten minutes, and
@@ -56,6 +56,29 @@ impl Rotation {
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// An authority that is turned, of which nobody whom Covey does not look after has a certificate that lasts for long.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuthorityTurn {
+    /// Which generation is to sign, 1 to 1000000; a new tenant cluster has the first. A number above all that there were
+    /// (`status.rotation`) makes a new one. One that is still believed signs again; one that was dropped cannot come
+    /// back. Required, no default. Example: 2.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub generation: u32,
+
+    /// `true`: the rotation stays where it is. As long as nothing is dropped the generations of before and after are both
+    /// believed. Default: `false`. Example: `true`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
+
+    /// The generation whose rotation waits for nobody but pods of the control plane, 1 to 1000000: neither for a kubeconfig
+    /// that cannot be written, nor for aggregated API servers that cannot be asked. For a key that was stolen. Default: it
+    /// waits. Example: 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub complete: Option<u32>,
 }
 
 /// One thing that is turned.

@@ -63,7 +63,7 @@ const GROWS_ONLY: &str = "etcd.storage.size";
 const STAYS: &str = "etcd.storage.storageClassName";
 
 /// What begins a rotation: whoever says nothing of it any more has what signs by then.
-const TURNS: [&str; 16] = [
+const TURNS: [&str; 18] = [
     "rotation",
     "rotation.clientCA",
     "rotation.clientCA.complete",
@@ -72,6 +72,7 @@ const TURNS: [&str; 16] = [
     "rotation.encryptionKeys",
     "rotation.encryptionKeys.generation",
     "rotation.frontProxyCA",
+    "rotation.frontProxyCA.complete",
     "rotation.frontProxyCA.generation",
     "rotation.kubeconfig",
     "rotation.kubeconfig.generation",
@@ -79,6 +80,7 @@ const TURNS: [&str; 16] = [
     "rotation.serviceAccountKeys.complete",
     "rotation.serviceAccountKeys.generation",
     "rotation.usersCA",
+    "rotation.usersCA.complete",
     "rotation.usersCA.generation",
 ];
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use api::tenant_cluster::Turn;
+use api::tenant_cluster::AuthorityTurn;
 use kit_objects::known::Known;
 use pki::{Key, KeyPair, Store};
 use tenant_cp::generations::bundle;
@@ -47,7 +47,10 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
     let is_spreading = !published || (how_far.has_other)(names::FRONT_PROXY_HASH);
     let mut verifiers = servers;
     let (mut ask, mut again) = (None, None);
-    if believed.len() > 1 && !hold && servers == Known::Known(true) {
+    // Kube-apiservers tell them all the same, within a minute.
+    let is_complete = asked.is_some_and(|turn| turn.complete >= Some(turn.generation));
+    let is_asked = believed.len() > 1 && !hold && !is_complete;
+    if is_asked && servers == Known::Known(true) {
         (verifiers, again) = match &observed.aggregated {
             None => {
                 ask = ask_or_write(how_far, None);
@@ -92,7 +95,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
     }
 }
 
-fn asked(observed: &Observed) -> Option<&Turn> {
+fn asked(observed: &Observed) -> Option<&AuthorityTurn> {
     observed.cluster.spec.rotation.front_proxy_ca.as_ref()
 }
 

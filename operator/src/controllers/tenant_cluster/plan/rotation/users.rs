@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use api::tenant_cluster::Turn;
+use api::tenant_cluster::AuthorityTurn;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kit_objects::known::Known;
 use kit_objects::object::Key;
@@ -39,9 +39,12 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         has_all_signers(observed, AUTHORITY),
     );
     let believed = believed(observed, AUTHORITY);
+    let is_complete = asked.is_some_and(|turn| turn.complete >= Some(turn.generation));
     let holders = match believed.len() {
         // They cannot have another one's, and who signed is asked at every plan of every tenant cluster.
         0 | 1 => how_far.is_current(controllers, published.1),
+        // It is written as soon as it can be, whoever is refused until then.
+        _ if is_complete => how_far.is_current(controllers, published.1),
         _ => match signer_of_kubeconfig(observed) {
             Known::Known(signer) if signer != signs => Known::Known(false),
             Known::Known(_) => how_far.is_current(controllers, published.1),
@@ -80,7 +83,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
     }
 }
 
-fn asked(observed: &Observed) -> Option<&Turn> {
+fn asked(observed: &Observed) -> Option<&AuthorityTurn> {
     observed.cluster.spec.rotation.users_ca.as_ref()
 }
 
