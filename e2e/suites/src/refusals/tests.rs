@@ -174,6 +174,8 @@ const OF_CLUSTERS: Harmless = &[
         &[
             "rotation.clientCA.complete",
             "rotation.clientCA.generation",
+            "rotation.clusterCA.complete",
+            "rotation.clusterCA.generation",
             "rotation.encryptionKeys.generation",
             "rotation.frontProxyCA.complete",
             "rotation.frontProxyCA.generation",

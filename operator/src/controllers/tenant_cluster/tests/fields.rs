@@ -63,12 +63,16 @@ const GROWS_ONLY: &str = "etcd.storage.size";
 const STAYS: &str = "etcd.storage.storageClassName";
 
 /// What begins a rotation: whoever says nothing of it any more has what signs by then.
-const TURNS: [&str; 18] = [
+const TURNS: [&str; 22] = [
     "rotation",
     "rotation.clientCA",
     "rotation.clientCA.complete",
     "rotation.clientCA.generation",
     "rotation.clientCA.nodes",
+    "rotation.clusterCA",
+    "rotation.clusterCA.complete",
+    "rotation.clusterCA.generation",
+    "rotation.clusterCA.nodes",
     "rotation.encryptionKeys",
     "rotation.encryptionKeys.generation",
     "rotation.frontProxyCA",

@@ -15,7 +15,7 @@ use super::aggregated::{TRY_AGAIN, Wanted, ask_or_write, holds, take_out};
 use super::seen::{HowFar, Seen, believed, dropped, in_secret, signer, signs_by};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::rotation::facts::Facts;
-use crate::rotation::told::Subject;
+use crate::rotation::told::{self, Subject};
 use crate::tenant_session::aggregated::Field;
 
 const AUTHORITY: &str = names::FRONT_PROXY_CA;
@@ -28,6 +28,7 @@ const NOT_KNOWN: &str =
 
 pub(super) const SUBJECT: Subject = Subject {
     name: "frontProxyCA",
+    verifiers: told::SERVERS,
     holders: "kube-apiservers, to show a certificate that is signed by",
 };
 
@@ -92,6 +93,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         ask: ask.or(take_out),
         again: again.or(later),
         signed_until: None,
+        believed_since: None,
     }
 }
 

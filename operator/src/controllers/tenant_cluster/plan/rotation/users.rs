@@ -20,13 +20,14 @@ use super::seen::{
 };
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::rotation::facts::Facts;
-use crate::rotation::told::Subject;
+use crate::rotation::told::{self, Subject};
 use crate::tenant_session::aggregated::Field;
 
 const AUTHORITY: &str = names::USERS_CA;
 
 pub(super) const SUBJECT: Subject = Subject {
     name: "usersCA",
+    verifiers: told::SERVERS,
     holders: "the kubeconfig and the kube-controller-managers, to have what is signed by",
 };
 
@@ -80,6 +81,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         ask,
         again,
         signed_until: None,
+        believed_since: None,
     }
 }
 
