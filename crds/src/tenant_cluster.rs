@@ -51,8 +51,8 @@ pub use pod_metadata::PodMetadata;
 pub use pod_security::{PodSecurity, PodSecurityLevel};
 pub use resources::Resources;
 pub use rotation::{
-    ClientTurn, KeyTurn, KubeconfigTurn, NodesOfBefore, Rotation, RotationPhase, RotationStatus,
-    Turn,
+    AuthorityTurn, ClientTurn, ClusterTurn, KeyTurn, KubeconfigTurn, NodesOfBefore, Rotation,
+    RotationPhase, RotationStatus, Turn,
 };
 pub use scheduling::{Scheduling, Spread};
 pub use service_accounts::ServiceAccounts;

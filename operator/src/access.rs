@@ -5,10 +5,12 @@
 
 use api::access_grant::MOST_SECONDS;
 use api::condition::is_true;
-use api::tenant_cluster::HibernationPhase;
+use api::tenant_cluster::{HibernationPhase, RotationPhase};
 use api::{AccessGrant, ConditionType, TenantCluster};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
+
+use crate::rotation::kubelets::CLUSTER;
 
 /// What `status.rotation` calls the authority of people.
 const USERS: &str = "usersCA";
@@ -66,6 +68,13 @@ pub fn is_asleep(cluster: &TenantCluster) -> bool {
     sleep.is_some_and(|sleep| sleep.phase != HibernationPhase::Awake)
 }
 
+/// Whether another generation is brought to whoever believes the kube-apiserver: kubeconfigs of grants have it, too.
+fn is_trust_changing(cluster: &TenantCluster) -> bool {
+    let status = cluster.status.iter();
+    let mut told = status.flat_map(|status| &status.rotation);
+    told.any(|told| told.name == CLUSTER && told.phase != RotationPhase::Idle)
+}
+
 /// Whether a grant is of the tenant cluster of this name.
 #[must_use]
 pub fn is_of(grant: &AccessGrant, cluster: &TenantCluster) -> bool {
@@ -82,6 +91,7 @@ pub fn is_concerned(grant: &AccessGrant, cluster: &TenantCluster) -> bool {
     let is_settled = grant.metadata.deletion_timestamp.is_none()
         && is_true(&status.conditions, ConditionType::Ready)
         && status.authority == Some(users_generation(cluster))
+        && !is_trust_changing(cluster)
         && status.cluster_uid == cluster.uid()
         && cluster.metadata.deletion_timestamp.is_none();
     !is_settled

@@ -32,6 +32,7 @@ pub mod probe;
 pub mod registry;
 pub mod requests;
 pub mod rewriting;
+pub mod roots;
 pub mod session;
 pub mod usage;
 mod watches;

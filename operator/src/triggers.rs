@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use api::condition::is_true;
-use api::tenant_cluster::{RotationPhase, UpgradePhase};
+use api::tenant_cluster::UpgradePhase;
 use api::{
     AccessGrant, BackupTarget, ConditionType, FleetPolicy, Host, Machine, MachineAddresses,
     NodePool, ProviderConfig, Reason, Restore, Snapshot, TenantCluster, TenantClusterStatus,
@@ -423,8 +423,7 @@ impl Triggers {
         let namespace = machine.namespace().unwrap_or_default();
         let cluster = ObjectRef::new(&machine.spec.cluster_name).within(&namespace);
         let found = stores.clusters.get(&cluster);
-        let told = found.as_ref().and_then(|found| kubelets::told(found));
-        if told.is_some_and(|told| told.phase == RotationPhase::Draining) {
+        if found.is_some_and(|found| kubelets::are_awaited(&found)) {
             let _ = self.clusters.send(cluster);
         }
     }

@@ -15,10 +15,10 @@ mod wants;
 
 pub use etcd_identity::{EtcdIdentity, EtcdMember, InitialClusterState};
 pub use secrets::{
-    SecretData, authority_secrets, consumers, established, leaf_secrets, read_store,
+    OF_CLUSTER, SecretData, authority_secrets, consumers, established, leaf_secrets, read_store,
     renewed_secret, small_authorities,
 };
-pub use turned::{TURNED, next, turned};
+pub use turned::{TURNED, cross, next, turned};
 pub use wants::{super_admin, wants};
 
 use std::collections::BTreeSet;

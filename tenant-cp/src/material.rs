@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::encrypted_kinds::{EncryptedKinds, SECRETS};
 use crate::generations::{Generations, number, of_authority, of_service_account};
 use crate::kms::Kms;
+use crate::names;
 
 /// What the name of an encryption key is before the generation: in the file, and in etcd before every
 /// value that was written with it (`k8s:enc:secretbox:v1:k1:`).
@@ -36,6 +37,9 @@ pub struct Material {
     pub encryption_apart: BTreeSet<u32>,
     /// What beside Secrets is encrypted with them.
     pub encrypted: EncryptedKinds,
+    /// Cross-certificates of later generations of the cluster's authority, PEM, as both are called in the store: first the
+    /// one that is certified, then who signed. Who believes the second alone believes by it what the first one signed.
+    pub crossed: BTreeMap<String, BTreeMap<String, String>>,
     /// Which generation of an authority signs, where that is not the oldest: everybody believes that one, whatever is
     /// being brought to them.
     pub signing: BTreeMap<String, u32>,
@@ -45,6 +49,7 @@ impl Material {
     /// Takes away what the Secret of this name has: nobody is to believe it any more.
     pub fn forget(&mut self, secret: &str) {
         self.store.remove(secret);
+        self.crossed.remove(secret);
         if let Some(generation) = of_service_account(secret) {
             self.service_account.remove(generation);
         }
@@ -66,6 +71,25 @@ impl Material {
         let named = self.store.keys().find(is_told);
         let all = || self.store.keys().filter(|name| of(name).is_some());
         named.or_else(|| all().min_by_key(|name| of(name)))
+    }
+
+    /// The oldest generation of an authority, as it is called in the store: everybody believes it who believes any.
+    #[must_use]
+    pub fn oldest(&self, authority: &str) -> Option<&String> {
+        let numbered = self.store.keys();
+        let numbered = numbered.filter_map(|name| Some((of_authority(name, authority)?, name)));
+        numbered.min().map(|(_, name)| name)
+    }
+
+    /// What is shown beside a certificate of the generation of the cluster's authority that signs, so that those believe it
+    /// who believe the oldest alone, PEM: nothing where that is the one that signs. None where there is no such certificate.
+    #[must_use]
+    pub fn shown_beside(&self) -> Option<&str> {
+        let (signer, oldest) = (self.signer(names::CA)?, self.oldest(names::CA)?);
+        match signer == oldest {
+            true => Some(""),
+            false => Some(self.crossed.get(signer)?.get(oldest)?),
+        }
     }
 }
 

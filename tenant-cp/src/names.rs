@@ -26,6 +26,12 @@ pub const DROPPED: &str = "covey.dev/dropped";
 /// Annotation of the Secret of a generation of service account keys, or of `client-ca`: until when it signed, RFC 3339, UTC;
 /// empty where it signs again. Nobody could see that later, and its tokens, or kubelets' certificates, last from then on.
 pub const SIGNED_UNTIL: &str = "covey.dev/signed-until";
+/// Annotation of the Secret of a later generation of `ca`: since when machines are made that believe it, RFC 3339, UTC. Nobody
+/// could see later what a node was told.
+pub const BELIEVED_SINCE: &str = "covey.dev/believed-since";
+/// Annotation of pods of the control plane: hash of whom everybody is to believe the kube-apiserver by, and who signs its
+/// certificates, once that was turned.
+pub const CLUSTER_CA_HASH: &str = "covey.dev/cluster-authority-hash";
 /// Annotation of pods of the control plane: hash of the keys of encryption at rest, once they were turned.
 pub const ENCRYPTION_HASH: &str = "covey.dev/encryption-keys-hash";
 /// Annotation of pods of the control plane: hash of who may sign front proxies, and who does, once that was turned.

@@ -46,6 +46,15 @@ impl Files {
         self.put(&format!("{name}.key"), pair.key.reveal());
     }
 
+    /// The same of one that is shown with another certificate beside it, PEM.
+    pub(crate) fn chain(&mut self, name: &str, pair: &KeyPair, beside: &str) {
+        self.pair(name, pair);
+        if !beside.is_empty() {
+            let first = pair.certificate.trim_end_matches('\n');
+            self.put(&format!("{name}.crt"), &format!("{first}\n{beside}"));
+        }
+    }
+
     /// For a client of the tenant's API in a pod of its own.
     pub(crate) fn client(&mut self, v: &Validated, store: &Store, name: &str) -> Option<()> {
         self.pair(name, store.get(name)?);

@@ -4,7 +4,7 @@
 
 mod fixtures;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fixtures::{addresses, any_addresses, limits, minimal, offer, validated};
 use jiff::{SignedDuration, Timestamp};
@@ -307,6 +307,61 @@ fn lost_or_spoilt_or_old_small_authority_is_made_anew_with_what_it_signed() {
             assert_ne!(material.store[authority], whole.store[authority]);
         }
     }
+}
+
+#[test]
+fn turned_authority_of_the_cluster_is_shown_with_its_cross_certificate_and_read_back() {
+    let v = minimal();
+    let mut material = complete(&wants(&v));
+    let next = certificates::next(&wants(&v), "ca", 2).unwrap();
+    assert_eq!(
+        (&*next.name, &*next.common_name),
+        ("ca-g2", "kubernetes-g2")
+    );
+    let pair = pki::issue(&next, None, now()).expect("an authority");
+    material.store.insert(next.name.clone(), pair);
+    certificates::cross(&mut material, &next.name, now()).expect("a cross-certificate");
+    let store = material.store.clone();
+    let cross = material.crossed["ca-g2"]["ca"].clone();
+    assert!(pki::is_crossed(&cross, &store["ca-g2"], &store["ca"]));
+    // It is believed, and signs nothing yet.
+    let shown = |secrets: &SecretData, leaf: &str| text(&secrets["apiserver"][leaf]);
+    let before = secrets(&v, &material);
+    let alone = &store["apiserver"].certificate;
+    assert_eq!(shown(&before, "apiserver.crt"), *alone);
+    assert_eq!(text(&before["ca-g2"]["by-ca.crt"]), cross);
+    assert_eq!(certificates::read_store(&before), material);
+    // It signs.
+    material.signing.insert("ca".to_owned(), 2);
+    let turned = certificates::turned(wants(&v), &material);
+    let plan = certificates::plan(&turned, &material, true, now());
+    let due: Vec<_> = plan.due.iter().map(|due| due.name.as_str()).collect();
+    assert_eq!(due, ["apiserver-kubelet-client", "apiserver"]);
+    make(&turned, &plan, &mut material);
+    let after = secrets(&v, &material);
+    for leaf in certificates::OF_CLUSTER {
+        let file = shown(&after, &format!("{leaf}.crt"));
+        let alone = &material.store[leaf].certificate;
+        assert_eq!(pki::first_certificate(&file), (&**alone, &*cross));
+    }
+    let read = certificates::read_store(&after);
+    assert_eq!(
+        (&read.store, &read.crossed),
+        (&material.store, &material.crossed)
+    );
+    // Renewed while nobody can say what is wanted it is shown as before.
+    let live = certificates::leaf_secrets(&v, &material, None);
+    let live = live.iter().find(|it| it.name == "apiserver").unwrap();
+    let names = BTreeSet::from(["apiserver".to_owned()]);
+    assert_eq!(
+        certificates::renewed_secret(&live.value, &read, &names),
+        None
+    );
+    // The one of before is dropped.
+    material.forget("ca");
+    let last = secrets(&v, &material);
+    let alone = &material.store["apiserver"].certificate;
+    assert_eq!(shown(&last, "apiserver.crt"), *alone);
 }
 
 #[test]

@@ -14,7 +14,14 @@ pub struct Rotation {
     /// certificates of before are refused, and the kubeconfig is another one; no node is touched. Default: it stays as
     /// it is. Example: `{"generation": 2}`.
     #[serde(default, rename = "usersCA", skip_serializing_if = "Option::is_none")]
-    pub users_ca: Option<Turn>,
+    pub users_ca: Option<AuthorityTurn>,
+
+    /// The authority `ca`, by which everybody believes the kube-apiserver: kubeconfigs, components, pods and kubelets. When it is
+    /// over nobody reaches the API who believes the one of before alone; until then kube-apiservers show a
+    /// cross-certificate beside what the new one signed, and all do. It waits for nodes that joined before they were told
+    /// of the new one. Default: it stays as it is. Example: `{"generation": 2, "nodes": "Replace"}`.
+    #[serde(default, rename = "clusterCA", skip_serializing_if = "Option::is_none")]
+    pub cluster_ca: Option<ClusterTurn>,
 
     /// The authority `client-ca`, which signs client certificates of components, addons, the operator and kubelets. When it
     /// is over all of before are refused. Until then all are let in: it waits for nodes whose kubelets may have one of
@@ -29,7 +36,7 @@ pub struct Rotation {
         rename = "frontProxyCA",
         skip_serializing_if = "Option::is_none"
     )]
-    pub front_proxy_ca: Option<Turn>,
+    pub front_proxy_ca: Option<AuthorityTurn>,
 
     /// The keys that sign and verify tokens of service accounts. When it is over tokens that were signed by another key
     /// are refused. Until then all are let in: it waits until the last of them has ended, 24 hours and ten minutes, and
@@ -56,6 +63,29 @@ impl Rotation {
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// An authority that is turned, of which nobody whom Covey does not look after has a certificate that lasts for long.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuthorityTurn {
+    /// Which generation is to sign, 1 to 1000000; a new tenant cluster has the first. A number above all that there were
+    /// (`status.rotation`) makes a new one. One that is still believed signs again; one that was dropped cannot come
+    /// back. Required, no default. Example: 2.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub generation: u32,
+
+    /// `true`: the rotation stays where it is. As long as nothing is dropped the generations of before and after are both
+    /// believed. Default: `false`. Example: `true`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
+
+    /// The generation whose rotation waits for nobody but pods of the control plane, 1 to 1000000: neither for a kubeconfig
+    /// that cannot be written, nor for aggregated API servers that cannot be asked. For a key that was stolen. Default: it
+    /// waits. Example: 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub complete: Option<u32>,
 }
 
 /// One thing that is turned.
@@ -135,11 +165,39 @@ pub struct ClientTurn {
     pub nodes: NodesOfBefore,
 }
 
-/// What becomes of nodes whose kubelets may have a certificate of before.
+/// The authority of the cluster that is turned: nodes keep what they were told of it when they joined.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterTurn {
+    /// Which generation is to sign, 1 to 1000000; a new tenant cluster has the first. A number above all that there were
+    /// (`status.rotation`) makes a new one. One that is still believed signs again; one that was dropped cannot come
+    /// back. Required, no default. Example: 2.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub generation: u32,
+
+    /// `true`: the rotation stays where it is, and no machine is replaced for it. As long as nothing is dropped the
+    /// generations of before and after are both believed. Default: `false`. Example: `true`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
+
+    /// The generation whose rotation waits neither for nodes of before nor for a kubeconfig that cannot be written, 1 to
+    /// 1000000: such nodes are cut off as soon as all else is done, and stay so until their machines are replaced. For a
+    /// key that was stolen. Default: it waits. Example: 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub complete: Option<u32>,
+
+    /// What becomes of nodes that joined before they were told of the new one, `Wait` or `Replace`; a running node is not
+    /// told in place. Default: `Wait`. Example: `Replace`.
+    #[serde(default, skip_serializing_if = "NodesOfBefore::is_default")]
+    pub nodes: NodesOfBefore,
+}
+
+/// What becomes of nodes of before, of which a rotation waits.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum NodesOfBefore {
-    /// Nothing: the rotation waits until each was replaced for another reason, or until its certificate has ended, which
-    /// is a year after the new one began to sign.
+    /// Nothing: the rotation waits until each was replaced for another reason. That of `clientCA` ends when their
+    /// certificates have ended, too, which is a year after the new one began to sign.
     #[default]
     Wait,
     /// Node pools replace their machines, as they do for another version, and with the same surge.
@@ -177,6 +235,11 @@ pub struct RotationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub signed_until: Option<String>,
+    /// Of `clusterCA` alone: since when machines are made that believe the generation that signs, RFC 3339, UTC: one that was
+    /// made before may believe older ones alone. Absent where that is the first. Example: `2027-01-31T12:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub believed_since: Option<String>,
     /// What it waits for, and what would let it go on. Absent where it waits for nothing.
     /// Example: `kube-apiservers that believe generations 1 and 2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

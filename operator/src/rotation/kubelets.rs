@@ -1,4 +1,4 @@
-//! Whose kubelets may have a client certificate that another generation signed.
+//! Whose kubelets may have a client certificate that another generation signed, and which nodes were never told of one.
 //!
 //! Nobody sees a kubelet's certificate, and it asks for another one only when most of its life is over. So what counts is
 //! when its machine was made: its first certificate is younger.
@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::tenant_cluster::{ClientTurn, NodesOfBefore, RotationStatus};
+use api::tenant_cluster::{NodesOfBefore, RotationPhase, RotationStatus};
 use api::{Machine, TenantCluster, names};
 use jiff::{SignedDuration, Timestamp};
 use kit_objects::known::Known;
@@ -14,6 +14,9 @@ use kube::ResourceExt as _;
 
 /// What `spec.rotation` and the status call the authority that signs kubelets' client certificates.
 pub const NAME: &str = "clientCA";
+
+/// What they call the authority by which nodes believe the kube-apiserver.
+pub const CLUSTER: &str = "clusterCA";
 
 /// Most names that are said.
 const MOST_NAMED: usize = 3;
@@ -98,21 +101,33 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// What is told of it.
+/// Whether a rotation waits until Machines of before have gone.
 #[must_use]
-pub fn told(cluster: &TenantCluster) -> Option<&RotationStatus> {
+pub fn are_awaited(cluster: &TenantCluster) -> bool {
+    let is_waiting = |told: &RotationStatus| told.phase == RotationPhase::Draining;
+    [NAME, CLUSTER]
+        .iter()
+        .any(|name| told(cluster, name).is_some_and(is_waiting))
+}
+
+fn told<'a>(cluster: &'a TenantCluster, name: &str) -> Option<&'a RotationStatus> {
     let status = cluster.status.as_ref()?;
-    status.rotation.iter().find(|told| told.name == NAME)
+    status.rotation.iter().find(|told| told.name == name)
 }
 
 /// Machines that were made before are to be replaced; none where no machine is, because of it.
 #[must_use]
 pub fn replaced_before(cluster: &TenantCluster) -> Option<Timestamp> {
-    let asked = cluster.spec.rotation.client_ca.as_ref();
-    let replaces = |asked: &&ClientTurn| asked.nodes == NodesOfBefore::Replace && !asked.hold;
-    let asked = asked.filter(replaces)?;
-    let told = told(cluster).filter(|told| told.signs == asked.generation)?;
-    told.signed_until.as_ref()?.parse().ok()
+    let rotation = &cluster.spec.rotation;
+    let signs = |name, asked: u32| told(cluster, name).filter(|told| told.signs == asked);
+    let clients = rotation.client_ca.as_ref();
+    let clients = clients.filter(|it| it.nodes == NodesOfBefore::Replace && !it.hold);
+    let clients = clients.and_then(|it| signs(NAME, it.generation)?.signed_until.as_ref());
+    let own = rotation.cluster_ca.as_ref();
+    let own = own.filter(|it| it.nodes == NodesOfBefore::Replace && !it.hold);
+    let own = own.and_then(|it| signs(CLUSTER, it.generation)?.believed_since.as_ref());
+    let both = clients.into_iter().chain(own);
+    both.filter_map(|since| since.parse().ok()).max()
 }
 
 #[cfg(test)]
@@ -207,5 +222,29 @@ mod tests {
             replaced_before(&cluster(json!({ "generation": 2 }), 2)),
             None
         );
+    }
+    #[test]
+    fn nodes_that_were_not_told_of_the_one_that_signs_are_replaced_where_that_is_asked_for() {
+        let cluster = |turn: serde_json::Value, signs: u32| -> TenantCluster {
+            serde_json::from_value(json!({
+                "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster",
+                "metadata": { "name": "demo" },
+                "spec": { "version": "1.35.4", "rotation": { "clusterCA": turn,
+                    "clientCA": { "generation": 1, "nodes": "Replace" } } },
+                "status": { "rotation": [
+                    { "name": "clusterCA", "generation": 2, "signs": signs, "believed": [1, 2],
+                        "phase": "Draining", "since": "x", "believedSince": "1970-01-01T00:00:09Z" },
+                    { "name": "clientCA", "generation": 1, "signs": 1, "believed": [1],
+                        "since": "x", "signedUntil": "1970-01-01T00:00:07Z" },
+                ] },
+            }))
+            .unwrap()
+        };
+        let replace = json!({ "generation": 2, "nodes": "Replace" });
+        assert_eq!(replaced_before(&cluster(replace.clone(), 2)), Some(at(9)));
+        assert_eq!(replaced_before(&cluster(replace.clone(), 1)), Some(at(7)));
+        assert!(are_awaited(&cluster(replace, 2)));
+        let wait = json!({ "generation": 2 });
+        assert_eq!(replaced_before(&cluster(wait, 2)), Some(at(7)));
     }
 }

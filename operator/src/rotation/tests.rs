@@ -9,10 +9,12 @@ use super::facts::Facts;
 use super::plan::{Decision, MOST, Step, Wait, decide};
 use super::told;
 
+mod trust;
 mod world;
 
 const USERS: told::Subject = told::Subject {
     name: "usersCA",
+    verifiers: told::SERVERS,
     holders: "the kubeconfig, to have what is signed by",
 };
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tenant_cp::validate::rotation::refusal as refusal_of;
 
 use super::facts::Facts;
-use super::kubelets;
+use super::kubelets::{CLUSTER, NAME};
 use super::plan::{Decision, MOST, Step, Wait};
 
 /// Most characters of what it waits for, as the schema has it.
@@ -18,11 +18,16 @@ const LONGEST: usize = 512;
 /// Most generations that are told, as the schema has it: after a Restore there may be more for a while.
 const MOST_TOLD: usize = 8;
 
+/// Whom it is brought to, where that is nobody else.
+pub const SERVERS: &str = "kube-apiservers";
+
 /// What is turned, in words.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
     /// What `spec.rotation` and the status call it.
     pub name: &'static str,
+    /// Who is to believe it, or to verify by it.
+    pub verifiers: &'static str,
     /// Who holds what it signs and what that has to be; the number of the generation follows.
     pub holders: &'static str,
 }
@@ -31,7 +36,8 @@ pub struct Subject {
 /// does not wait for it.
 #[must_use]
 pub fn goes_on(told: &RotationStatus) -> bool {
-    let is_for_nodes = told.name == kubelets::NAME && told.phase == RotationPhase::Draining;
+    let is_of_nodes = [NAME, CLUSTER].contains(&told.name.as_str());
+    let is_for_nodes = is_of_nodes && told.phase == RotationPhase::Draining;
     told.phase != RotationPhase::Idle && !is_for_nodes
 }
 
@@ -60,6 +66,7 @@ pub fn status(
             .map(|what| what.chars().take(LONGEST).collect()),
         previous_until: None,
         signed_until: None,
+        believed_since: None,
     })
 }
 
@@ -69,16 +76,16 @@ fn newest(believed: &BTreeSet<u32>) -> Vec<u32> {
 }
 
 fn waiting_for(subject: Subject, facts: &Facts, decision: &Decision) -> Option<String> {
-    let name = subject.name;
+    let (name, verifiers) = (subject.name, subject.verifiers);
     if decision.is_refused {
         return Some(refusal(subject, facts));
     }
     let all = listed(&facts.believed);
     Some(match decision.wait? {
         Wait::Verifiers if decision.phase == RotationPhase::Dropping => {
-            format!("kube-apiservers that believe nothing but {all}")
+            format!("{verifiers} that believe nothing but {all}")
         }
-        Wait::Verifiers => format!("kube-apiservers that all believe {all}"),
+        Wait::Verifiers => format!("{verifiers} that all believe {all}"),
         Wait::Holders => format!("{} generation {}", subject.holders, facts.signs),
         Wait::Outstanding => facts.outstanding.clone().there()?,
         Wait::Unknown(why) => format!("what cannot be seen now: {why}"),

@@ -265,8 +265,10 @@ impl ControlPlane {
         let mut material = self.material.clone();
         let next = certificates::next(&self.wants(&material), authority, 2);
         let next = next.context("it cannot be turned")?;
-        let pair = pki::issue(&next, None, Timestamp::now())?;
-        material.store.insert(next.name, pair);
+        let now = Timestamp::now();
+        let pair = pki::issue(&next, None, now)?;
+        material.store.insert(next.name.clone(), pair);
+        certificates::cross(&mut material, &next.name, now)?;
         Ok(material)
     }
 
@@ -395,6 +397,20 @@ impl ControlPlane {
         identity: &KeyPair,
     ) -> Result<Option<String>> {
         let session = session(&self.material, server, identity)?;
+        self.user(session.client(&Budget::waiting(PATIENCE))?).await
+    }
+
+    /// The same, asked by who believes kube-apiservers by these authorities alone.
+    pub(crate) async fn user_believing(
+        &self,
+        server: SocketAddr,
+        authorities: &str,
+        identity: &KeyPair,
+    ) -> Result<Option<String>> {
+        let session = Session {
+            authority: authorities.to_owned(),
+            ..session(&self.material, server, identity)?
+        };
         self.user(session.client(&Budget::waiting(PATIENCE))?).await
     }
 

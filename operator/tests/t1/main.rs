@@ -61,6 +61,7 @@ mod rollouts;
 mod rotation;
 mod rotation_at_rest;
 mod rotation_clients;
+mod rotation_cluster;
 mod rotation_front_proxy;
 mod rotation_tokens;
 mod shards;

@@ -16,7 +16,7 @@ use x509_parser::{
 };
 
 use crate::proven::Proven;
-use crate::want::{KeyPair, Signer, Store, Want};
+use crate::want::{Key, KeyPair, Signer, Store, Want};
 
 /// A certificate that must be issued (again).
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -179,6 +179,70 @@ pub fn as_issued(name: &str, store: &Store) -> Option<Want> {
     let seconds = validity.not_after.timestamp() - validity.not_before.timestamp();
     want.lifetime_hours = u32::try_from(seconds / 3600).ok()?;
     Some(want)
+}
+
+/// What of an authority stands in its cross-certificate, too.
+pub(crate) struct Authority {
+    /// Its name, DER.
+    pub(crate) subject: Vec<u8>,
+    pub(crate) common_name: String,
+    pub(crate) dns_names: Vec<String>,
+    /// SubjectPublicKeyInfo, DER.
+    pub(crate) public_key: Vec<u8>,
+    pub(crate) end: Timestamp,
+}
+
+impl Authority {
+    /// None where the certificate is none of an authority, or names something else than hosts.
+    pub(crate) fn read(pair: &KeyPair) -> Option<Self> {
+        let pem = read_pem(&pair.certificate)?;
+        let certificate = read_certificate(&pem).filter(|certificate| certificate.is_ca())?;
+        let subject = certificate.subject();
+        let mut dns_names = Vec::new();
+        let names = certificate.subject_alternative_name().ok()?;
+        for name in names.iter().flat_map(|found| &found.value.general_names) {
+            match name {
+                GeneralName::DNSName(name) => dns_names.push((*name).to_owned()),
+                _ => return None,
+            }
+        }
+        Some(Self {
+            subject: subject.as_raw().to_vec(),
+            common_name: subject.iter_common_name().next()?.as_str().ok()?.to_owned(),
+            dns_names,
+            public_key: certificate.public_key().raw.to_vec(),
+            end: Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()?,
+        })
+    }
+}
+
+/// Whether a certificate (PEM) is a cross-certificate: of the name and key of `authority`, signed by `signer`.
+#[must_use]
+pub fn is_crossed(certificate: &str, authority: &KeyPair, signer: &KeyPair) -> bool {
+    let pair = KeyPair {
+        certificate: certificate.to_owned(),
+        key: Key::new(String::new()),
+    };
+    let same = match (Authority::read(&pair), Authority::read(authority)) {
+        (Some(made), Some(own)) => made.subject == own.subject && made.public_key == own.public_key,
+        _ => false,
+    };
+    let is_signed = || {
+        let pem = read_pem(certificate)?;
+        Some(signed_by(&pair, &read_certificate(&pem)?, signer))
+    };
+    same && is_signed() == Some(true)
+}
+
+/// The first certificate of a file (PEM), and what comes after it: what is shown with it.
+#[must_use]
+pub fn first_certificate(chain: &str) -> (&str, &str) {
+    const END: &str = "-----END CERTIFICATE-----";
+    let Some((first, rest)) = chain.split_once(END) else {
+        return (chain, "");
+    };
+    let line = rest.len() - rest.trim_start_matches(['\r', '\n']).len();
+    chain.split_at(first.len() + END.len() + line)
 }
 
 /// SHA-256 of the public keys of certificates (PEM, one or more) as `kubeadm join` pins them: over the DER

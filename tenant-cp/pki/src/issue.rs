@@ -13,7 +13,7 @@ use rcgen::{
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::{
-    inspect::{Due, not_after},
+    inspect::{Authority, Due, not_after},
     want::{Key, KeyPair, Signer, Store, Want},
 };
 
@@ -140,6 +140,56 @@ pub fn sign(
     let issuer = Issuer::from_ca_cert_pem(&signer.certificate, signing_key).map_err(crypto)?;
     let certificate = params.signed_by(&key, &issuer).map_err(crypto)?;
     Ok(certificate.pem())
+}
+
+/// Certifies the name and key of one authority by another one: a cross-certificate (PEM). Shown beside what `authority`
+/// signed it is what those need who believe `signer` alone; who believes `authority` needs it not. It ends with the sooner
+/// of both. Each comes with its name.
+///
+/// # Errors
+/// [`Error`], also where the certificate of the authority is none that [`issue`] makes.
+pub fn cross(
+    (name, authority): (&str, &KeyPair),
+    (signer_name, signer): (&str, &KeyPair),
+    now: Timestamp,
+) -> Result<String, Error> {
+    let crypto = |source| Error::Crypto {
+        name: name.to_owned(),
+        source,
+    };
+    let unfit = |what| Error::Unfit {
+        name: name.to_owned(),
+        what,
+    };
+    let own = Authority::read(authority).ok_or_else(|| unfit("it is no authority"))?;
+    let end = not_after(&signer.certificate);
+    let end = end.ok_or_else(|| unfit("its signer is no certificate"))?;
+    if end <= now {
+        return Err(Error::SignerEnded {
+            name: name.to_owned(),
+            signer: signer_name.to_owned(),
+            end,
+        });
+    }
+    let want = Want {
+        dns_names: own.dns_names,
+        ..Want::authority(name, &own.common_name, u32::MAX)
+    };
+    let params = params(&want, now, Some(end.min(own.end)))?;
+    let key = SubjectPublicKeyInfo::from_der(&own.public_key).map_err(crypto)?;
+    let signing_key = rcgen::KeyPair::from_pem(signer.key.reveal()).map_err(crypto)?;
+    let issuer = Issuer::from_ca_cert_pem(&signer.certificate, signing_key).map_err(crypto)?;
+    let certificate = params.signed_by(&key, &issuer).map_err(crypto)?.pem();
+    // Verifiers look for the issuer of a leaf by the bytes of its name.
+    let made = KeyPair {
+        certificate,
+        key: Key::new(String::new()),
+    };
+    let is_same = Authority::read(&made).is_some_and(|made| made.subject == own.subject);
+    match is_same {
+        true => Ok(made.certificate),
+        false => Err(unfit("its name cannot be written again")),
+    }
 }
 
 /// A new key, and a request (PKCS #10, PEM) that is signed with it. The name in it is a wish: who signs says which it is.

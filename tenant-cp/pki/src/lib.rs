@@ -12,7 +12,7 @@ pub mod want;
 
 pub use inspect::{
     AuthorityProblem, Due, Reason, as_issued, authority_problems, certificate_fingerprints,
-    not_after, plan, public_key_digest, public_key_pins,
+    first_certificate, is_crossed, not_after, plan, public_key_digest, public_key_pins,
 };
-pub use issue::{Error, issue, renew};
+pub use issue::{Error, cross, issue, renew};
 pub use want::{Key, KeyPair, Signer, Store, Want};

@@ -34,6 +34,10 @@ pub type SecretData = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 /// Key of the user's kubeconfig in its Secret, and the certificate in it.
 const KUBECONFIG: &str = "value";
 const ADMIN: &str = "admin";
+/// The certificates that the authority of the cluster signs. Both are shown by kube-apiservers.
+pub const OF_CLUSTER: [&str; 2] = ["apiserver", "apiserver-kubelet-client"];
+/// What the file of a cross-certificate is called before who signed it, in the Secret of the authority that it is of.
+const CROSSED: &str = "by-";
 /// Those of the Secrets that [`leaf_secrets`] makes that are of no addon.
 const OF_CONTROL_PLANE: [&str; 7] = [
     names::API_SERVER,
@@ -67,6 +71,9 @@ pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
         if generations::is_authority(name) {
             let mut files = Files::default();
             files.pair("ca", pair);
+            for (signer, certificate) in material.crossed.get(name).into_iter().flatten() {
+                files.put(&crossed_file(signer), certificate);
+            }
             secrets.push(files.into_secret(v, name));
         }
     }
@@ -188,12 +195,11 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
     let mut files = Files::default();
     match name {
         names::API_SERVER => {
-            for leaf in [
-                "apiserver",
-                "apiserver-kubelet-client",
-                "front-proxy-client",
-                "apiserver-etcd-client",
-            ] {
+            let beside = material.shown_beside().unwrap_or_default();
+            for leaf in OF_CLUSTER {
+                files.chain(leaf, store.get(leaf)?, beside);
+            }
+            for leaf in ["front-proxy-client", "apiserver-etcd-client"] {
                 files.pair(leaf, store.get(leaf)?);
             }
             for authority in [
@@ -282,7 +288,11 @@ pub fn read_store(secrets: &SecretData) -> Material {
             continue;
         };
         for leaf in data.keys().filter_map(|key| key.strip_suffix(".crt")) {
-            if let Some(pair) = read_pair(data, leaf) {
+            if let Some(mut pair) = read_pair(data, leaf) {
+                let (first, beside) = pki::first_certificate(&pair.certificate);
+                if !beside.is_empty() {
+                    pair.certificate = first.to_owned();
+                }
                 let certificate = if leaf == TLS { name } else { leaf };
                 material.store.insert(certificate.to_owned(), pair);
             }
@@ -301,6 +311,12 @@ pub fn read_store(secrets: &SecretData) -> Material {
                 Some(pair) => material.store.insert(name.clone(), pair),
                 None => material.store.remove(name),
             };
+        }
+        if generations::of_authority(name, names::CA).is_some() {
+            let crossed = read_crossed(data);
+            if !crossed.is_empty() {
+                material.crossed.insert(name.clone(), crossed);
+            }
         }
     }
     for (name, data) in secrets {
@@ -336,7 +352,11 @@ pub fn renewed_secret(
     for file in before.keys().filter_map(|key| key.strip_suffix(".crt")) {
         let certificate = if file == TLS { name.as_str() } else { file };
         if renewed.contains(certificate) {
-            files.pair(file, material.store.get(certificate)?);
+            // The same one signed it as before, so what stands beside it stays.
+            let before = before.get(&format!("{file}.crt"));
+            let before = before.and_then(|bytes| std::str::from_utf8(&bytes.0).ok());
+            let (_, beside) = pki::first_certificate(before.unwrap_or_default());
+            files.chain(file, material.store.get(certificate)?, beside);
         }
     }
     if let Some(value) = before.get(KUBECONFIG).filter(|_| renewed.contains(ADMIN)) {
@@ -375,6 +395,20 @@ fn read_pair(data: &BTreeMap<String, Vec<u8>>, name: &str) -> Option<KeyPair> {
         certificate: text(data, &format!("{name}.crt"))?,
         key: Key::new(text(data, &format!("{name}.key"))?),
     })
+}
+
+fn crossed_file(signer: &str) -> String {
+    format!("{CROSSED}{signer}.crt")
+}
+
+/// Cross-certificates in the Secret of an authority, by who signed them.
+fn read_crossed(data: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, String> {
+    let read = |file: &String| {
+        let signer = file.strip_prefix(CROSSED)?.strip_suffix(".crt")?;
+        generations::of_authority(signer, names::CA)?;
+        Some((signer.to_owned(), text(data, file)?))
+    };
+    data.keys().filter_map(read).collect()
 }
 
 fn read_service_account(data: &BTreeMap<String, Vec<u8>>) -> Generations<ServiceAccountKeys> {

@@ -2,14 +2,23 @@
 //!
 //! Invariant: the first generation alone gives what [`wants`](super::wants) gives.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use pki::{Signer, Want};
 
+use super::wants::CLUSTER_NAME;
 use crate::generations::{authority_name, of_authority};
 use crate::material::Material;
 use crate::names;
 
 /// The authorities that can be turned.
-pub const TURNED: [&str; 3] = [names::CLIENT_CA, names::USERS_CA, names::FRONT_PROXY_CA];
+pub const TURNED: [&str; 4] = [
+    names::CA,
+    names::CLIENT_CA,
+    names::USERS_CA,
+    names::FRONT_PROXY_CA,
+];
 
 /// The same certificates: of each of [`TURNED`] those generations that are there, and what it signs is signed by the one
 /// that signs now ([`Material::signer`]). Of one that is not there the first is wanted.
@@ -46,7 +55,7 @@ pub fn next(wants: &[Want], authority: &str, generation: u32) -> Option<Want> {
     let is_it = |want: &&Want| want.is_authority() && of_authority(&want.name, authority).is_some();
     let first = wants.iter().find(is_it)?;
     TURNED.contains(&authority).then(|| {
-        let common_name = authority.to_owned();
+        let common_name = common_name(authority).to_owned();
         let dns_names = vec![common_name.clone()];
         let first = Want {
             name: authority.to_owned(),
@@ -56,6 +65,45 @@ pub fn next(wants: &[Want], authority: &str, generation: u32) -> Option<Want> {
         };
         of(&first, generation)
     })
+}
+
+/// What its first generation is called in certificates.
+fn common_name(authority: &str) -> &str {
+    match authority {
+        names::CA => CLUSTER_NAME,
+        other => other,
+    }
+}
+
+/// Has a generation of the cluster's authority that was just made, as it is called, be certified by all that are believed:
+/// who believes one of those alone believes by it what the new one signs. Of another authority nobody needs that, because
+/// Covey tells everybody who believes it.
+///
+/// # Errors
+/// [`pki::Error`].
+pub fn cross(material: &mut Material, made: &str, now: Timestamp) -> Result<(), pki::Error> {
+    let Some(generation) = of_authority(made, names::CA) else {
+        return Ok(());
+    };
+    let Some(pair) = material.store.get(made) else {
+        return Ok(());
+    };
+    let older = material.store.iter();
+    let older = older
+        .filter(|(name, _)| of_authority(name, names::CA).is_some_and(|older| older < generation));
+    // Nobody believes one that has ended.
+    let older = older.filter(|(_, pair)| pki::not_after(&pair.certificate) > Some(now));
+    let crossed: Result<BTreeMap<_, _>, pki::Error> = older
+        .map(|(name, signer)| {
+            let certificate = pki::cross((made, pair), (name.as_str(), signer), now)?;
+            Ok((name.clone(), certificate))
+        })
+        .collect();
+    let crossed = crossed?;
+    if !crossed.is_empty() {
+        material.crossed.insert(made.to_owned(), crossed);
+    }
+    Ok(())
 }
 
 /// A generation of an authority, by its first one. Each has a subject of its own, so that a certificate says which one

@@ -15,6 +15,9 @@ use crate::network::addresses::{Addresses, network_address};
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
 
+/// Common name of the cluster's authority.
+pub(super) const CLUSTER_NAME: &str = "kubernetes";
+
 /// Every certificate that is stored. `apiserver`, which holds the ClusterIP, is left out while
 /// there are no addresses, and so is what addons need addresses for.
 #[must_use]
@@ -28,7 +31,7 @@ pub fn wants(v: &Validated, settings: &Settings, addresses: Option<&Addresses>) 
     };
 
     let mut list = vec![
-        authority(names::CA, "kubernetes"),
+        authority(names::CA, CLUSTER_NAME),
         authority(names::KUBELET_SERVING_CA, names::KUBELET_SERVING_CA),
         authority(names::CLIENT_CA, names::CLIENT_CA),
         authority(names::USERS_CA, names::USERS_CA),

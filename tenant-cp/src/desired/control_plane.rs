@@ -82,6 +82,12 @@ pub(crate) fn deployment(
         let hash = object::hash(&json!([trusted, material.signer(names::FRONT_PROXY_CA)]));
         annotations.insert(names::FRONT_PROXY_HASH.to_owned(), hash);
     }
+    if generations::is_turned(&material.store, names::CA) {
+        // Pairs are read again without a start, and nobody can see when.
+        let trusted = bundle(&material.store, names::CA);
+        let hash = object::hash(&json!([trusted, material.signer(names::CA)]));
+        annotations.insert(names::CLUSTER_CA_HASH.to_owned(), hash);
+    }
     annotations.extend(turned_clients(material));
     let mut spec = PodSpec {
         init_containers: Some(init_containers).filter(|list| !list.is_empty()),

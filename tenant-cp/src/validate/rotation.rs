@@ -25,7 +25,7 @@ pub(super) fn transition(old: &TenantCluster, new: &TenantCluster) -> Vec<Proble
 }
 
 /// The generations that are asked for, by what `spec.rotation` calls them.
-fn asked(cluster: &TenantCluster) -> [(&'static str, Option<u32>); 6] {
+fn asked(cluster: &TenantCluster) -> [(&'static str, Option<u32>); 7] {
     let rotation = &cluster.spec.rotation;
     let users = rotation.users_ca.as_ref();
     let clients = rotation.client_ca.as_ref();
@@ -33,7 +33,9 @@ fn asked(cluster: &TenantCluster) -> [(&'static str, Option<u32>); 6] {
     let encryption = rotation.encryption_keys.as_ref();
     let front_proxy = rotation.front_proxy_ca.as_ref();
     let kubeconfig = rotation.kubeconfig.as_ref();
+    let own = rotation.cluster_ca.as_ref();
     [
+        ("clusterCA", own.map(|turn| turn.generation)),
         ("usersCA", users.map(|turn| turn.generation)),
         ("clientCA", clients.map(|turn| turn.generation)),
         ("serviceAccountKeys", keys.map(|turn| turn.generation)),

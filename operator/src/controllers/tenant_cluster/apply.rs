@@ -49,6 +49,7 @@ mod preflight;
 mod probe;
 mod release;
 mod restore;
+mod roots;
 mod sessions;
 mod sleepers;
 mod tenant_objects;
@@ -503,6 +504,7 @@ async fn act(
             held_tokens::ask(ctx, *address, observed, now).await;
         }
         Action::AskNodes { address } => nodes::ask(ctx, *address, observed, now).await,
+        Action::AskRoots { address } => roots::ask(ctx, *address, observed, now).await,
         Action::Aggregated { address, write } => {
             aggregated::ask(ctx, *address, write.as_ref(), observed, now).await;
         }
@@ -572,6 +574,9 @@ pub(super) fn issue(
 ) -> Result<(), Error> {
     let material = &mut observed.material;
     pki::renew(wants, &due.due, &mut material.store, now).map_err(Error::Issue)?;
+    for made in &due.due {
+        certificates::cross(material, &made.name, now).map_err(Error::Issue)?;
+    }
     if due.service_account {
         let (public, private) = pki::issue::key_pair().map_err(Error::Issue)?;
         let keys = certificates::ServiceAccountKeys { public, private };

@@ -228,6 +228,7 @@ pub async fn observe(
         held_tokens: None,
         rewritten: None,
         aggregated: None,
+        roots: None,
         upgrade_snapshot,
         room: room.unwrap_or_default(),
         nodes: nodes.unwrap_or_default(),

@@ -116,6 +116,9 @@ pub struct Observed {
     pub rewritten: Option<(EncryptedKinds, Result<Rewritten, String>)>,
     /// Whom aggregated API servers believe, or why that is not known; none where that was not asked in this reconcile.
     pub aggregated: Option<Result<Believed, String>>,
+    /// Bundles by which pods and nodes are told to believe the tenant's API, or why they are not known; none where that was
+    /// not asked in this reconcile.
+    pub roots: Option<Result<BTreeSet<String>, String>>,
     /// The Snapshot before an upgrade that is wanted, as last seen or just made; none where there is none.
     pub upgrade_snapshot: Option<Arc<Snapshot>>,
     /// Whether the management cluster has room for one pod more of what an upgrade that is wanted replaces; empty where

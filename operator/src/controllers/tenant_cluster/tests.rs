@@ -44,6 +44,7 @@ mod rollouts;
 mod rotation;
 mod rotation_at_rest;
 mod rotation_clients;
+mod rotation_cluster;
 mod rotation_front_proxy;
 mod rotation_kubeconfig;
 mod rotation_tokens;

@@ -8,6 +8,8 @@ use x509_parser::{pem::parse_x509_pem, prelude::*};
 
 use super::*;
 
+mod cross;
+
 fn now() -> Timestamp {
     Timestamp::from_second(1_800_000_000).unwrap()
 }

@@ -108,6 +108,7 @@ fn version_that_never_came_to_serve_is_set_back() {
 #[test]
 fn generation_that_was_dropped_does_not_come_back() {
     for name in [
+        "clusterCA",
         "usersCA",
         "clientCA",
         "serviceAccountKeys",

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use api::TenantCluster;
 use api::names::LABEL_COMPONENT;
-use api::tenant_cluster::RolledOut;
+use api::tenant_cluster::{RolledOut, RotationPhase};
 use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::generations::of_authority;
@@ -15,6 +15,7 @@ use tenant_cp::names;
 use tenant_cp::rollout::template;
 
 use crate::pod_failures;
+use crate::rotation::kubelets::CLUSTER;
 use crate::upgrades::versions;
 
 /// One pod.
@@ -88,6 +89,7 @@ pub fn are_needed(
     let is_rolling = is_rolling || events.is_some_and(|live| !is_all_ready(live));
     let is_upgraded = versions::wanted(cluster).is_some();
     let is_rolling = is_rolling || are_certificates_replaced(objects, namespace);
+    let is_rolling = is_rolling || is_trust_brought(cluster, objects, namespace);
     is_rolling || is_upgraded || is_a_member_lost(cluster, objects, namespace)
 }
 
@@ -106,6 +108,29 @@ fn are_certificates_replaced(objects: &BTreeMap<Key, Value>, namespace: &str) ->
     let believed = secrets.filter(|(_, secret)| !text(secret, names::DROPPED));
     let noted = believed.map(|(_, secret)| text(secret, names::SIGNED_UNTIL));
     noted.filter(|is_noted| !is_noted).count() > 1
+}
+
+/// Whether another generation of the cluster's authority is brought to everybody, or taken from everybody: of the first it
+/// is noted when it is over, and of the second told.
+fn is_trust_brought(
+    cluster: &TenantCluster,
+    objects: &BTreeMap<Key, Value>,
+    namespace: &str,
+) -> bool {
+    let secrets = objects.iter().filter(|(key, _)| {
+        key.kind == "Secret"
+            && key.namespace == namespace
+            && of_authority(&key.name, names::CA).is_some()
+    });
+    let has = |secret: &Value, name: &str| secret["metadata"]["annotations"][name].is_string();
+    let (dropped, believed): (Vec<_>, Vec<_>) =
+        secrets.partition(|(_, secret)| has(secret, names::DROPPED));
+    let is_noted = |secret: &Value| has(secret, names::BELIEVED_SINCE);
+    let noted = believed.iter().filter(|(_, secret)| is_noted(secret));
+    let is_brought = believed.len() > noted.count() + 1;
+    let mut told = cluster.status.iter().flat_map(|status| &status.rotation);
+    let is_over = told.any(|told| told.name == CLUSTER && told.phase == RotationPhase::Idle);
+    is_brought || (!dropped.is_empty() && !is_over)
 }
 
 /// Whether a member of etcd is not, or not on its claim, what the status says.

@@ -30,6 +30,7 @@ use crate::status::Waiting;
 mod aggregated;
 mod at_rest;
 pub(super) mod clients;
+mod cluster;
 mod encrypted;
 mod front_proxy;
 mod kms;
@@ -44,6 +45,7 @@ use seen::{HowFar, Seen};
 /// What is turned.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
+    Cluster,
     Users,
     Clients,
     FrontProxy,
@@ -51,7 +53,8 @@ enum Kind {
     AtRest,
 }
 
-const ALL: [Kind; 5] = [
+const ALL: [Kind; 6] = [
+    Kind::Cluster,
     Kind::Users,
     Kind::Clients,
     Kind::FrontProxy,
@@ -62,6 +65,7 @@ const ALL: [Kind; 5] = [
 impl Kind {
     fn subject(self) -> Subject {
         match self {
+            Self::Cluster => cluster::SUBJECT,
             Self::Users => users::SUBJECT,
             Self::Clients => clients::SUBJECT,
             Self::FrontProxy => front_proxy::SUBJECT,
@@ -73,6 +77,7 @@ impl Kind {
     /// What the Secret of a generation is called.
     fn secret(self, observed: &Observed, generation: u32) -> String {
         match self {
+            Self::Cluster => authority_name(names::CA, generation),
             Self::Users => authority_name(names::USERS_CA, generation),
             Self::Clients => authority_name(names::CLIENT_CA, generation),
             Self::FrontProxy => authority_name(names::FRONT_PROXY_CA, generation),
@@ -83,6 +88,7 @@ impl Kind {
 
     fn signs(self, observed: &Observed) -> Option<u32> {
         match self {
+            Self::Cluster => cluster::signs(observed),
             Self::Users => users::signs(observed),
             Self::Clients => clients::signs(observed),
             Self::FrontProxy => front_proxy::signs(observed),
@@ -94,6 +100,7 @@ impl Kind {
     /// The observation with another generation that signs.
     fn signing(self, observed: Cow<'_, Observed>, generation: Option<u32>) -> Cow<'_, Observed> {
         match self {
+            Self::Cluster => seen::signing(observed, names::CA, generation),
             Self::Users => seen::signing(observed, names::USERS_CA, generation),
             Self::Clients => seen::signing(observed, names::CLIENT_CA, generation),
             Self::FrontProxy => seen::signing(observed, names::FRONT_PROXY_CA, generation),
@@ -170,6 +177,7 @@ impl Rotations {
             }
             let signs = kind.signs(observed)?;
             let seen = match kind {
+                Kind::Cluster => cluster::see(observed, signs, how_far),
                 Kind::Users => users::see(observed, signs, how_far),
                 Kind::Clients => clients::see(observed, signs, how_far),
                 Kind::FrontProxy => front_proxy::see(observed, signs, how_far),
@@ -215,6 +223,10 @@ impl Rotations {
                 continue;
             };
             match one.kind {
+                Kind::Cluster => {
+                    let next = certificates::next(wants, names::CA, generation);
+                    all.authorities.extend(next);
+                }
                 Kind::Users => {
                     let next = certificates::next(wants, names::USERS_CA, generation);
                     all.authorities.extend(next);
@@ -241,13 +253,17 @@ impl Rotations {
             let (for_servers, for_controllers) = one.seen.published;
             // What they are to sign, write or be known with stands in their Secrets, and that is not the wanted one yet.
             let signs_anew = matches!(one.decision.step, Some(Step::Sign(_)));
-            let in_secrets = matches!(one.kind, Kind::Clients | Kind::FrontProxy | Kind::AtRest);
+            let in_secrets = match one.kind {
+                Kind::Cluster | Kind::Clients | Kind::FrontProxy | Kind::AtRest => true,
+                Kind::Users | Kind::Tokens => false,
+            };
             let is_told = in_secrets && signs_anew;
             allowed.control_plane &= !is_turned || (for_servers && !is_told);
             let is_clients = one.kind == Kind::Clients;
             let for_controllers = for_controllers && !(is_clients && is_told);
             allowed.controllers &= !is_turned || for_controllers;
-            allowed.rest &= !is_turned || !is_clients || for_controllers;
+            let of_addons = is_clients || one.kind == Kind::Cluster;
+            allowed.rest &= !is_turned || !of_addons || for_controllers;
         }
         if let Some(encrypted) = &self.1 {
             allowed.control_plane &= encrypted.is_published && encrypted.next.is_none();
@@ -349,6 +365,7 @@ impl Rotation {
         let after = told::status(subject, &self.seen.facts, &self.decision, before, now)?;
         let after = RotationStatus {
             signed_until: self.seen.signed_until.clone(),
+            believed_since: self.seen.believed_since.clone(),
             ..after
         };
         let goes_on = |phase| phase != RotationPhase::Idle;
@@ -366,7 +383,9 @@ impl Rotation {
             let message = format!("before anything of {name} is dropped it waits for {what}");
             let reason = match self.kind {
                 Kind::Tokens => Reason::WaitingForTokens,
-                Kind::Users | Kind::Clients | Kind::FrontProxy | Kind::AtRest => Reason::Rotating,
+                Kind::Cluster | Kind::Users | Kind::Clients | Kind::FrontProxy | Kind::AtRest => {
+                    Reason::Rotating
+                }
             };
             plan.events.push(Notice::normal(reason, message));
         }
@@ -407,7 +426,7 @@ fn annotated(observed: &Observed, name: &str, (annotation, text): (&str, &str)) 
         },
     });
     // What else was written there stays.
-    for other in [names::DROPPED, names::SIGNED_UNTIL] {
+    for other in [names::DROPPED, names::SIGNED_UNTIL, names::BELIEVED_SINCE] {
         let text = &live["metadata"]["annotations"][other];
         if other != annotation && text.is_string() {
             wanted["metadata"]["annotations"][other] = text.clone();

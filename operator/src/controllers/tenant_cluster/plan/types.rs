@@ -338,6 +338,11 @@ pub enum Action {
         /// Address of the Service.
         address: (IpAddr, u16),
     },
+    /// Ask the tenant's API whom pods and nodes are told to believe it by.
+    AskRoots {
+        /// Address of the Service.
+        address: (IpAddr, u16),
+    },
     /// Read whom aggregated API servers believe, or write it.
     Aggregated {
         /// Address of the Service.

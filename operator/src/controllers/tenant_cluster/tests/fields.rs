@@ -63,15 +63,20 @@ const GROWS_ONLY: &str = "etcd.storage.size";
 const STAYS: &str = "etcd.storage.storageClassName";
 
 /// What begins a rotation: whoever says nothing of it any more has what signs by then.
-const TURNS: [&str; 16] = [
+const TURNS: [&str; 22] = [
     "rotation",
     "rotation.clientCA",
     "rotation.clientCA.complete",
     "rotation.clientCA.generation",
     "rotation.clientCA.nodes",
+    "rotation.clusterCA",
+    "rotation.clusterCA.complete",
+    "rotation.clusterCA.generation",
+    "rotation.clusterCA.nodes",
     "rotation.encryptionKeys",
     "rotation.encryptionKeys.generation",
     "rotation.frontProxyCA",
+    "rotation.frontProxyCA.complete",
     "rotation.frontProxyCA.generation",
     "rotation.kubeconfig",
     "rotation.kubeconfig.generation",
@@ -79,6 +84,7 @@ const TURNS: [&str; 16] = [
     "rotation.serviceAccountKeys.complete",
     "rotation.serviceAccountKeys.generation",
     "rotation.usersCA",
+    "rotation.usersCA.complete",
     "rotation.usersCA.generation",
 ];
 

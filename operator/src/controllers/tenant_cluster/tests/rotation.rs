@@ -5,14 +5,18 @@
 
 use std::collections::BTreeSet;
 
-use api::tenant_cluster::{RotationPhase, RotationStatus, Turn};
+use api::tenant_cluster::{AuthorityTurn, RotationPhase, RotationStatus};
 use base64::engine::general_purpose::STANDARD;
 use tenant_cp::names;
 
 use super::*;
 
 fn turn(world: &mut World, generation: u32, hold: bool) {
-    world.cluster.spec.rotation.users_ca = Some(Turn { generation, hold });
+    world.cluster.spec.rotation.users_ca = Some(AuthorityTurn {
+        generation,
+        hold,
+        complete: None,
+    });
     *world.cluster.metadata.generation.as_mut().unwrap() += 1;
 }
 
@@ -307,6 +311,32 @@ fn nothing_is_dropped_while_the_kubeconfig_cannot_be_written() {
     world.settle();
     assert_eq!(kubeconfig(&world), Some(2));
     assert_eq!(published(&world), BTreeSet::from([2]));
+}
+
+#[test]
+fn who_says_so_waits_for_no_kubeconfig_that_cannot_be_written() {
+    let mut world = ready(minimal());
+    let kubeconfig = Key::new("Secret", "team-a", "demo-kubeconfig");
+    world.refused.push(kubeconfig);
+    turn(&mut world, 2, false);
+    world
+        .cluster
+        .spec
+        .rotation
+        .users_ca
+        .as_mut()
+        .unwrap()
+        .complete = Some(2);
+    for _ in 0..12 {
+        world.reconcile(&mut usize::MAX.clone());
+        world.play_controllers();
+    }
+    assert_eq!(published(&world), BTreeSet::from([2]));
+    assert_eq!(self::kubeconfig(&world), Some(1), "it is of use to nobody");
+    world.refused.clear();
+    world.settle();
+    assert_eq!(self::kubeconfig(&world), Some(2));
+    assert_eq!(phase(&world), RotationPhase::Idle);
 }
 
 #[test]

@@ -332,9 +332,9 @@ fn until_it_is_dropped_the_one_of_before_signs_again_and_its_end_counts_for_noth
 #[test]
 fn rotation_of_one_authority_of_clients_looks_like_none_of_the_other() {
     let mut world = ready(minimal());
-    world.cluster.spec.rotation.users_ca = Some(api::tenant_cluster::Turn {
+    world.cluster.spec.rotation.users_ca = Some(api::tenant_cluster::AuthorityTurn {
         generation: 2,
-        hold: false,
+        ..api::tenant_cluster::AuthorityTurn::default()
     });
     *world.cluster.metadata.generation.as_mut().unwrap() += 1;
     world.settle();

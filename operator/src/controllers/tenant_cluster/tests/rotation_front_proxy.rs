@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use api::tenant_cluster::{RotationPhase, RotationStatus, Turn};
+use api::tenant_cluster::{AuthorityTurn, RotationPhase, RotationStatus};
 use base64::engine::general_purpose::STANDARD;
 use tenant_cp::generations::authority_name;
 use tenant_cp::names;
@@ -13,7 +13,11 @@ use super::*;
 use crate::tenant_session::aggregated::{Believed, Field};
 
 fn turn(world: &mut World, generation: u32, hold: bool) {
-    world.cluster.spec.rotation.front_proxy_ca = Some(Turn { generation, hold });
+    world.cluster.spec.rotation.front_proxy_ca = Some(AuthorityTurn {
+        generation,
+        hold,
+        complete: None,
+    });
     *world.cluster.metadata.generation.as_mut().unwrap() += 1;
 }
 
@@ -191,4 +195,30 @@ fn until_it_is_dropped_the_authority_of_before_can_be_had_back() {
     turn(&mut world, 2, false);
     world.settle();
     assert_eq!(world.condition("Degraded").1, "RotationRefused");
+}
+
+#[test]
+fn who_says_so_waits_for_no_aggregated_api_server() {
+    let mut world = ready(minimal());
+    turn(&mut world, 2, false);
+    let asked = world.cluster.spec.rotation.front_proxy_ca.as_mut();
+    asked.unwrap().complete = Some(2);
+    let mut was_asked = false;
+    for _ in 0..400 {
+        let plan = plan(&world.observe(), &world.settings, world.now);
+        let asks = |action: &Action| matches!(action, Action::Aggregated { .. });
+        was_asked |= plan.actions().any(asks) && shown(&world) == Some(1);
+        let before = world.writes;
+        let is_done = world.reconcile(&mut 1);
+        world.play_controllers();
+        if is_done && world.writes == before {
+            break;
+        }
+    }
+    assert!(!was_asked);
+    let over = told(&world).unwrap();
+    assert_eq!((over.phase, over.signs), (RotationPhase::Idle, 2));
+    // What was dropped is taken out all the same.
+    let believed = of_bundle(&world, &world.aggregated.front_proxies);
+    assert_eq!(believed, BTreeSet::from([2]));
 }

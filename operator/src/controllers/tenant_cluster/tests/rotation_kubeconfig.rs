@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use api::tenant_cluster::{KubeconfigTurn, RotationPhase, RotationStatus, Turn};
+use api::tenant_cluster::{AuthorityTurn, KubeconfigTurn, RotationPhase, RotationStatus};
 use base64::engine::general_purpose::STANDARD;
 
 use super::*;
@@ -69,9 +69,9 @@ fn authority_that_is_turned_ends_what_was_let_in_until_then() {
     raise(&mut world, 2);
     world.settle();
     assert!(told(&world).unwrap().previous_until.is_some());
-    let generation = Turn {
+    let generation = AuthorityTurn {
         generation: 2,
-        hold: false,
+        ..AuthorityTurn::default()
     };
     world.cluster.spec.rotation.users_ca = Some(generation);
     *world.cluster.metadata.generation.as_mut().unwrap() += 1;

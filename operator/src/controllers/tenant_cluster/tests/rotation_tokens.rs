@@ -336,9 +336,9 @@ fn key_that_is_lost_while_it_verifies_comes_back_and_one_that_was_dropped_does_n
 #[test]
 fn both_are_turned_at_once_and_share_their_rollouts() {
     let mut world = ready(minimal());
-    world.cluster.spec.rotation.users_ca = Some(api::tenant_cluster::Turn {
+    world.cluster.spec.rotation.users_ca = Some(api::tenant_cluster::AuthorityTurn {
         generation: 2,
-        hold: false,
+        ..api::tenant_cluster::AuthorityTurn::default()
     });
     turn(&mut world, 2, false, None);
     let (mut tokens, mut templates) = (Tokens::default(), BTreeSet::new());

@@ -182,6 +182,8 @@ pub(super) struct World {
     pub(super) held_tokens: Result<Vec<HeldToken>, String>,
     /// Authorities that aggregated API servers believe.
     pub(super) aggregated: Believed,
+    /// What pods inside are told to believe its API by.
+    pub(super) root: String,
     /// Its Machines, and what its API says of nodes.
     pub(super) kubelets: Kubelets,
     /// Secrets inside, and the generation of the key that each is encrypted with.
@@ -251,6 +253,7 @@ impl World {
             nodes: Nodes::default(),
             held_tokens: Ok(Vec::new()),
             aggregated: Believed::default(),
+            root: String::new(),
             kubelets: no_kubelets(),
             at_rest: BTreeMap::from([("default/a", 1), ("default/b", 1), ("shop/c", 1)]),
             saves: None,
@@ -325,6 +328,7 @@ impl World {
             held_tokens: None,
             rewritten: None,
             aggregated: None,
+            roots: None,
             upgrade_snapshot: self.see_snapshot(),
             room: self.room.clone(),
             nodes: self.nodes.clone(),
@@ -391,6 +395,7 @@ impl World {
             observed.kubelets.nodes = before.kubelets.nodes;
             observed.rewritten = before.rewritten;
             observed.aggregated = before.aggregated;
+            observed.roots = before.roots;
             observed.upgrade_snapshot = before.upgrade_snapshot;
         }
         finished
@@ -562,6 +567,7 @@ impl World {
             Action::Rewrite {
                 generation, kinds, ..
             } => return self.rewrite((*generation, kinds), observed, budget),
+            Action::AskRoots { .. } => observed.roots = Some(Ok(self.roots())),
             Action::AskNodes { .. } => observed.kubelets.nodes.clone_from(&self.kubelets.nodes),
             Action::AskPreflight { servers, .. } => {
                 observed.preflight = Some(self.preflight.clone());

@@ -99,7 +99,7 @@ fn has_any(told: &str, gone: &str) -> bool {
 }
 
 /// What stands between the first and last line of each certificate of a PEM file, without spaces.
-fn certificates(pem: &str) -> BTreeSet<String> {
+pub(super) fn certificates(pem: &str) -> BTreeSet<String> {
     let parts = pem.split("-----BEGIN CERTIFICATE-----").skip(1);
     let bodies = parts.filter_map(|part| part.split("-----END").next());
     bodies
@@ -107,7 +107,7 @@ fn certificates(pem: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn is_told_over(observed: &Observed, name: &str, signs: u32) -> bool {
+pub(super) fn is_told_over(observed: &Observed, name: &str, signs: u32) -> bool {
     let mut told = observed
         .cluster
         .status

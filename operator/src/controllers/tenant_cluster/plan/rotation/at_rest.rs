@@ -22,10 +22,11 @@ use super::seen::{HowFar, Seen, in_secret, signs_by};
 use crate::controllers::tenant_cluster::observed::{Observed, Rewritten};
 use crate::controllers::tenant_cluster::plan::types::Action;
 use crate::rotation::facts::Facts;
-use crate::rotation::told::Subject;
+use crate::rotation::told::{self, Subject};
 
 pub(super) const SUBJECT: Subject = Subject {
     name: "encryptionKeys",
+    verifiers: told::SERVERS,
     holders: "kube-apiservers to write by, and all Secrets to be written with,",
 };
 
@@ -98,6 +99,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         ask,
         again,
         signed_until: None,
+        believed_since: None,
     }
 }
 

@@ -26,7 +26,7 @@ use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::plan::types::Action;
 use crate::rotation::facts::Facts;
 use crate::rotation::kubelets::NAME;
-use crate::rotation::told::Subject;
+use crate::rotation::told::{self, Subject};
 
 const AUTHORITY: &str = names::CLIENT_CA;
 /// The certificate that says who signs, before anything else does: it is written before all others.
@@ -39,6 +39,7 @@ const NOT_WRITTEN: &str = "when the one of before signed last is not written dow
 
 pub(super) const SUBJECT: Subject = Subject {
     name: NAME,
+    verifiers: told::SERVERS,
     holders: "components, addons and the operator, to have certificates that are signed by",
 };
 
@@ -130,6 +131,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         ask: ask.map(|address| Action::AskNodes { address }),
         again: again.and_then(|again| Duration::try_from(again).ok()),
         signed_until,
+        believed_since: None,
     }
 }
 

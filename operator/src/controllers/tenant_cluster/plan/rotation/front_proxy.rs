@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use api::tenant_cluster::Turn;
+use api::tenant_cluster::AuthorityTurn;
 use kit_objects::known::Known;
 use pki::{Key, KeyPair, Store};
 use tenant_cp::generations::bundle;
@@ -15,7 +15,7 @@ use super::aggregated::{TRY_AGAIN, Wanted, ask_or_write, holds, take_out};
 use super::seen::{HowFar, Seen, believed, dropped, in_secret, signer, signs_by};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::rotation::facts::Facts;
-use crate::rotation::told::Subject;
+use crate::rotation::told::{self, Subject};
 use crate::tenant_session::aggregated::Field;
 
 const AUTHORITY: &str = names::FRONT_PROXY_CA;
@@ -28,6 +28,7 @@ const NOT_KNOWN: &str =
 
 pub(super) const SUBJECT: Subject = Subject {
     name: "frontProxyCA",
+    verifiers: told::SERVERS,
     holders: "kube-apiservers, to show a certificate that is signed by",
 };
 
@@ -47,7 +48,10 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
     let is_spreading = !published || (how_far.has_other)(names::FRONT_PROXY_HASH);
     let mut verifiers = servers;
     let (mut ask, mut again) = (None, None);
-    if believed.len() > 1 && !hold && servers == Known::Known(true) {
+    // Kube-apiservers tell them all the same, within a minute.
+    let is_complete = asked.is_some_and(|turn| turn.complete >= Some(turn.generation));
+    let is_asked = believed.len() > 1 && !hold && !is_complete;
+    if is_asked && servers == Known::Known(true) {
         (verifiers, again) = match &observed.aggregated {
             None => {
                 ask = ask_or_write(how_far, None);
@@ -89,10 +93,11 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         ask: ask.or(take_out),
         again: again.or(later),
         signed_until: None,
+        believed_since: None,
     }
 }
 
-fn asked(observed: &Observed) -> Option<&Turn> {
+fn asked(observed: &Observed) -> Option<&AuthorityTurn> {
     observed.cluster.spec.rotation.front_proxy_ca.as_ref()
 }
 

@@ -161,5 +161,6 @@ pub(super) fn told(
             .filter(|until| *until > now)
             .map(|until| until.to_string()),
         signed_until: None,
+        believed_since: None,
     })
 }

@@ -60,6 +60,8 @@ pub(super) struct Seen {
     pub(super) again: Option<Duration>,
     /// Until when another generation signed certificates of kubelets.
     pub(super) signed_until: Option<String>,
+    /// Since when machines are made that believe the generation that signs.
+    pub(super) believed_since: Option<String>,
 }
 
 /// Generations that were dropped, of what its Secrets are called but for the number.

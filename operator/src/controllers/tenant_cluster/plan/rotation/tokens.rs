@@ -25,11 +25,12 @@ use super::seen::{HowFar, Seen, dropped, files_of, in_secret, signs_by};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::plan::types::Action;
 use crate::rotation::facts::Facts;
-use crate::rotation::told::Subject;
+use crate::rotation::told::{self, Subject};
 use crate::tenant_session::held_tokens::key_id;
 
 pub(super) const SUBJECT: Subject = Subject {
     name: "serviceAccountKeys",
+    verifiers: told::SERVERS,
     holders: "kube-apiservers and kube-controller-managers, to sign by",
 };
 
@@ -102,6 +103,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         ask: ask.map(|address| Action::AskHeldTokens { address }),
         again: again.and_then(|again| Duration::try_from(again).ok()),
         signed_until: None,
+        believed_since: None,
     }
 }
 

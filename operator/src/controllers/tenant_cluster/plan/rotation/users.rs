@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use api::tenant_cluster::Turn;
+use api::tenant_cluster::AuthorityTurn;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kit_objects::known::Known;
 use kit_objects::object::Key;
@@ -20,13 +20,14 @@ use super::seen::{
 };
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::rotation::facts::Facts;
-use crate::rotation::told::Subject;
+use crate::rotation::told::{self, Subject};
 use crate::tenant_session::aggregated::Field;
 
 const AUTHORITY: &str = names::USERS_CA;
 
 pub(super) const SUBJECT: Subject = Subject {
     name: "usersCA",
+    verifiers: told::SERVERS,
     holders: "the kubeconfig and the kube-controller-managers, to have what is signed by",
 };
 
@@ -39,9 +40,12 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         has_all_signers(observed, AUTHORITY),
     );
     let believed = believed(observed, AUTHORITY);
+    let is_complete = asked.is_some_and(|turn| turn.complete >= Some(turn.generation));
     let holders = match believed.len() {
         // They cannot have another one's, and who signed is asked at every plan of every tenant cluster.
         0 | 1 => how_far.is_current(controllers, published.1),
+        // It is written as soon as it can be, whoever is refused until then.
+        _ if is_complete => how_far.is_current(controllers, published.1),
         _ => match signer_of_kubeconfig(observed) {
             Known::Known(signer) if signer != signs => Known::Known(false),
             Known::Known(_) => how_far.is_current(controllers, published.1),
@@ -77,10 +81,11 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         ask,
         again,
         signed_until: None,
+        believed_since: None,
     }
 }
 
-fn asked(observed: &Observed) -> Option<&Turn> {
+fn asked(observed: &Observed) -> Option<&AuthorityTurn> {
     observed.cluster.spec.rotation.users_ca.as_ref()
 }
 
