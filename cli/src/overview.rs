@@ -126,19 +126,19 @@ pub(crate) fn fleet(all: &[FleetPolicy], clusters: &[TenantCluster], now: Timest
         let told = conditions.find(|c| c.type_ == ConditionType::Progressing.as_str());
         let told = told.map_or("nothing is said of it yet".to_owned(), sentence);
         out.push_str(&format!("FleetPolicy {}: {told}\n", policy.name_any()));
-        for wave in &policy.spec.waves {
-            // One that is no moment is what the condition speaks of.
-            if let Ok(Some(until)) = wave.holds(now) {
-                let line = format!("wave {} is held back until {until}", wave.name);
-                out.push_str(&(text::shown(&line) + "\n"));
-            }
-        }
         if let Some(halted) = &status.halted {
             let line = format!(
                 "halted since {} by {}: {}; `spec.retry` is {}",
                 halted.since, halted.tenant_cluster, halted.message, policy.spec.retry
             );
             out.push_str(&(text::shown(&line) + "\n"));
+        }
+        for wave in &policy.spec.waves {
+            // One that is no moment is what the condition speaks of.
+            if let Ok(Some(until)) = wave.holds(now) {
+                let line = format!("wave {} is held back until {until}", wave.name);
+                out.push_str(&(text::shown(&line) + "\n"));
+            }
         }
         if status.waves.is_empty() {
             continue;

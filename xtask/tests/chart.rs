@@ -160,7 +160,7 @@ fn mistakes_in_values_are_refused_with_their_place() {
             "config.orphans.removeAfter=soon",
             "/config/orphans/removeAfter",
         ),
-        ("config.providers.aws.enabled=true", "'aws'"),
+        ("config.providers.openstack.enabled=true", "'openstack'"),
         (
             "config.providers.kubevirt.imagePullPolicy=Sometimes",
             "/config/providers/kubevirt/imagePullPolicy",
