@@ -16,8 +16,10 @@ use crate::node_pool::provider::ProviderKind;
 
 mod aws;
 mod azure;
+mod rules;
 pub use aws::AwsSubnet;
 pub use azure::AzureGroup;
+use rules::yes;
 
 const ADDRESS: &str = "self.publicIPv4 || self.publicIPv6 || has(self.network)";
 const NO_ADDRESS: &str =
@@ -25,7 +27,6 @@ const NO_ADDRESS: &str =
 const ONE_CLOUD: &str = "(has(self.hetzner) ? 1 : 0) + (has(self.gcp) ? 1 : 0) + (has(self.azure) ? 1 : 0) + (has(self.aws) ? 1 : 0) == 1";
 const CLOUD: &str = "has(self.hetzner) == has(oldSelf.hetzner) && has(self.gcp) == has(oldSelf.gcp) && has(self.azure) == has(oldSelf.azure) && has(self.aws) == has(oldSelf.aws)";
 const CLOUD_STAYS: &str = "the cloud of a ProviderConfig cannot change: machines are there already; make another ProviderConfig, and name it in the node pools";
-const ZONE_STAYS: &str = "zone cannot change: machines are there already; make another ProviderConfig, and name it in the node pools";
 const FIRST_KEY: &str = "self[0] == oldSelf[0]";
 const FIRST_KEY_STAYS: &str = "the first of sshKeys cannot change, because the project is known again by it; add others behind it, or make another ProviderConfig";
 
@@ -222,10 +223,6 @@ pub struct GcpProject {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 16, "additionalProperties" = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^projects/[a-z0-9.:-]+/global/images/[a-z0-9-]+$"}))]
     pub images: BTreeMap<String, String>,
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// What the operator observed.

@@ -30,7 +30,7 @@ pub(super) async fn cluster(global: &Global, args: &DeleteOne) -> Result<Exit, F
         connection.namespace
     );
     let clusters: Api<TenantCluster> = Api::namespaced(connection.client, &connection.namespace);
-    one(global, args, &clusters, &cluster, &goes).await
+    Box::pin(one(global, args, &clusters, &cluster, &goes)).await
 }
 
 pub(super) async fn pool(global: &Global, args: &DeleteOne) -> Result<Exit, Failure> {
@@ -42,7 +42,7 @@ pub(super) async fn pool(global: &Global, args: &DeleteOne) -> Result<Exit, Fail
     let pool = pool.map_err(|error| Failure::of(&act, &error))?;
     let machines = machines(&connection, |machine| machine.spec.pool_name == *name).await;
     let goes = format!("NodePool {name} in {}: {machines}", connection.namespace);
-    one(global, args, &pools, &pool, &goes).await
+    Box::pin(one(global, args, &pools, &pool, &goes)).await
 }
 
 /// How many machines go; that it is not known does not keep anybody from deleting.

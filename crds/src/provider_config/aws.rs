@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ZONE_STAYS;
+use super::rules::ZONE_STAYS;
 
 /// A subnet of AWS.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
@@ -65,7 +65,7 @@ pub struct AwsSubnet {
 
     /// Whether machines have a public IPv4 address, which costs by itself. Without one the subnet needs a NAT gateway.
     /// Default: true. Example: false.
-    #[serde(default = "super::yes", rename = "publicIPv4")]
+    #[serde(default = "super::rules::yes", rename = "publicIPv4")]
     pub public_ipv4: bool,
 
     /// What the images call the disk that they are started from (`RootDeviceName`): by another name a machine would get a

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ZONE_STAYS;
+use super::rules::ZONE_STAYS;
 
 const ZONE: &str =
     "has(self.zone) == has(oldSelf.zone) && (!has(self.zone) || self.zone == oldSelf.zone)";
@@ -89,7 +89,7 @@ pub struct AzureGroup {
 
     /// Whether machines have a public IPv4 address, which costs by itself. Without one the subnet needs a NAT gateway.
     /// Default: true. Example: false.
-    #[serde(default = "super::yes", rename = "publicIPv4")]
+    #[serde(default = "super::rules::yes", rename = "publicIPv4")]
     pub public_ipv4: bool,
 
     /// Public key of SSH (RSA or Ed25519), without which Azure makes no machine. Whether anybody can use it the rules of the

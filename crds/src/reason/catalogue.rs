@@ -269,7 +269,7 @@ with_backups! {
         /// Cause: The sum of `max` of the locations is less than `replicas`.
         LocationsFull: Person, "Raise `max` of a location in `spec.locations`, give one of weight 0 a weight, or lower `spec.replicas`.";
         /// No location is lost, or suspected to be.
-        LocationsHealthy: Fine, "";
+        AllLocationsHealthy: Fine, "";
         /// A whole location is lost: its machines are silent while others are heard. Others have its share, and its machines are waited for.
         /// Cause: The provider's region or zone is down, or cut off from the control plane.
         LocationOut: Person, "Look at the provider and at the network to it; `kubectl get np -o wide` says what is where. Nothing has to be done for the replacements.";

@@ -123,6 +123,12 @@ const EXCEPTIONS: &[(&str, Rule, &str)] = &[
         Rule::Sleep,
         REST,
     ),
+    ("operator/tests/t1/clouds/outage.rs", Rule::Sleep, ASKED),
+    (
+        "operator/tests/t1/clouds/outage.rs",
+        Rule::Time,
+        "it is the time in which a lost location has to be made up for",
+    ),
     (
         "e2e/testkit/src/process.rs",
         Rule::Yield,

@@ -58,6 +58,8 @@ pub(super) const CIRCLES: &Exceptions = &[
             "operator/src/controllers/node_pool/plan.rs -> operator/src/controllers/node_pool/plan/capacity.rs",
             "operator/src/controllers/node_pool/plan.rs -> operator/src/controllers/node_pool/plan/deletion.rs",
             "operator/src/controllers/node_pool/plan.rs -> operator/src/controllers/node_pool/plan/release.rs",
+            "operator/src/controllers/node_pool/plan/outage.rs -> operator/src/controllers/node_pool/plan.rs",
+            "operator/src/controllers/node_pool/plan/outage.rs -> operator/src/controllers/node_pool/plan/status.rs",
             "operator/src/controllers/node_pool/plan/status.rs -> operator/src/controllers/node_pool/plan.rs",
             "operator/src/controllers/node_pool/plan/template.rs -> operator/src/controllers/node_pool/plan.rs",
             "operator/src/controllers/tenant_cluster/apply.rs -> operator/src/controllers/tenant_cluster/apply/probe.rs",

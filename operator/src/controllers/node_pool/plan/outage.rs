@@ -302,7 +302,7 @@ fn condition(outlook: &Outlook, sizing: &Sizing) -> Said {
         State::Healthy => 3,
     };
     let Some((_, worst)) = ill().min_by_key(|(_, record)| rank(record.state)) else {
-        let reason = Reason::LocationsHealthy;
+        let reason = Reason::AllLocationsHealthy;
         return (type_, ConditionStatus::True, reason, String::new());
     };
     let reason = match worst.state {

@@ -223,7 +223,7 @@ fn lost_location_is_replaced_within_a_minute_and_its_machines_are_there_when_it_
     assert!(is(
         played.world.condition("LocationsHealthy"),
         "True",
-        "LocationsHealthy"
+        "AllLocationsHealthy"
     ));
     assert!(is(
         played.world.condition("Progressing"),
