@@ -1,6 +1,7 @@
 //! Which locations of a pool are lost, and what follows for their machines: crate `placement` judges, and here it is told
 //! what was seen.
 //!
+//! Long because what is seen of locations, what follows and what is said of it are held to the same invariant.
 //! Invariant: a machine in a location that is out or on its way back goes for no number and no rollout; what is stored is
 //! written before anything is made because of it; a pool that wants no machine keeps none. Every location is one zone.
 
