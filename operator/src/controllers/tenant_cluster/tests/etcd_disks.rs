@@ -125,7 +125,24 @@ fn member_of_three_whose_disk_alone_is_slow_for_half_an_hour_is_replaced() {
     assert_eq!(begun.replacing.as_ref().unwrap().member, "etcd-2");
     assert_eq!(reason(&begins, "Degraded"), "SlowDisk");
     assert_eq!(reason(&begins, "Progressing"), "ReplacingMember");
-    observed.cluster.status.as_mut().unwrap().etcd = Some(begun);
+    let note = |observed: &mut Observed, etcd| {
+        observed.cluster.status.as_mut().unwrap().etcd = Some(etcd);
+    };
+    note(&mut observed, begun);
+    // It serves, and so is stopped first.
+    let Some(Step::Record(noted)) = repair(&next(&observed)) else {
+        panic!("it is not noted");
+    };
+    let pod_uid = noted.replacing.as_ref().unwrap().pod_uid.clone().unwrap();
+    note(&mut observed, noted);
+    let member = "etcd-2".to_owned();
+    assert_eq!(
+        repair(&next(&observed)),
+        Some(Step::Restart { member, pod_uid })
+    );
+    let pod = observed.objects.get_mut(&Key::new("Pod", NS, "etcd-2"));
+    pod.unwrap()["metadata"]["uid"] = json!("another");
+    observed.pods = Some(component_pods::of(&observed.objects));
     let id = world.member("etcd-2").member_id;
     assert_eq!(repair(&next(&observed)), Some(Step::Remove { id }));
     // Nobody wants that.
