@@ -72,13 +72,30 @@ impl Drop for Kubelets {
     }
 }
 
-/// The node joins once its machine runs, and writes its Lease.
+/// The node joins once its machine runs, and writes its Lease. Of one that is deleted nobody hears any more, and the tenant
+/// cluster's own controller says so: a node that is Ready speaks against that its machine is gone.
 fn speak(tenants: &TenantApis, namespace: &str, machine: &Machine) {
     let name = machine.name_any();
+    let path = node_path(&name);
     let id = machine.status.as_ref().and_then(|s| s.provider_id.clone());
-    let (Some(id), None) = (id, &machine.metadata.deletion_timestamp) else {
+    let Some(id) = id else {
         return;
     };
+    let node = |ready: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
+            "spec": { "providerID": id }, "status": node_status(ready),
+        })
+    };
+    let joined = tenants.object(namespace, &path);
+    if machine.metadata.deletion_timestamp.is_some() {
+        let unknown = node("Unknown");
+        if joined.is_some_and(|joined| joined["status"] != unknown["status"]) {
+            tenants.put(namespace, &path, &unknown);
+        }
+        return;
+    }
     let lease = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}");
     let written = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -86,13 +103,8 @@ fn speak(tenants: &TenantApis, namespace: &str, machine: &Machine) {
         "spec": { "holderIdentity": name, "renewTime": Timestamp::now().to_string() },
     });
     tenants.put(namespace, &lease, &written);
-    if tenants.object(namespace, &node_path(&name)).is_none() {
-        let node = json!({
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
-            "spec": { "providerID": id }, "status": node_status("True"),
-        });
-        tenants.put(namespace, &node_path(&name), &node);
+    if joined.is_none() {
+        tenants.put(namespace, &path, &node("True"));
     }
 }
 
