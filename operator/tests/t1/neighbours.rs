@@ -455,16 +455,14 @@ async fn reconcile_is_told_what_it_sent_to_the_management_api() -> Result<()> {
 #[test]
 fn bench_measures_few_neighbours() -> Result<()> {
     const PROGRAM: &str = env!("CARGO_BIN_EXE_operator");
-    let bench = Path::new(PROGRAM).with_file_name("examples/neighbours");
+    let bench = Path::new(PROGRAM).with_file_name("examples/many");
     let own = ["--user", "--map-root-user", "--net", "true"];
     let may = Command::new("unshare").args(own).status();
     if Programs::find_or_skip()?.is_none() {
         return Ok(());
     }
     if !bench.exists() || !may.is_ok_and(|status| status.success()) {
-        eprintln!(
-            "SKIPPED: no example `neighbours` was built, or no network namespace can be made"
-        );
+        eprintln!("SKIPPED: no example `many` was built, or no network namespace can be made");
         return Ok(());
     }
     let small = [
@@ -476,7 +474,7 @@ fn bench_measures_few_neighbours() -> Result<()> {
         "--told=0",
     ];
     let output = Command::new(bench)
-        .args(["--json", "--program", PROGRAM])
+        .args(["neighbours", "--json", "--program", PROGRAM])
         .args(small)
         .output()?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -272,11 +272,11 @@ async fn what_is_wrong_with_the_settings_is_told_with_what_to_change() {
     let said = told(|_, m| m.wanted.image = "debian".to_owned()).await;
     assert!(said.contains("by its ID"), "{said}");
     let said = told(|s, _| s.place.subnet = "subnet-1".to_owned()).await;
-    assert!(said.contains("change the subnet"), "{said}");
+    assert!(said.contains("change spec.aws.subnetID"), "{said}");
     let said = told(|s, _| s.place.security_groups = vec!["sg-1".to_owned()]).await;
-    assert!(said.contains("security groups"), "{said}");
+    assert!(said.contains("spec.aws.securityGroupIDs"), "{said}");
     let said = told(|s, _| s.place.root_device = "/dev/sda1".to_owned()).await;
-    assert!(said.contains("first disk"), "{said}");
+    assert!(said.contains("spec.aws.rootDevice"), "{said}");
     let said = told(|_, m| m.wanted.user_data = "x".repeat(16 * 1024 + 1)).await;
     assert!(said.contains("16385 bytes"), "{said}");
 }
