@@ -97,12 +97,13 @@ impl Ccm {
         context.queue.idle().await;
     }
 
-    /// Returns once reconciling this Service has failed, for which a silent API takes 30 s.
+    /// Returns once reconciling this Service has failed, for which a silent API takes 30 s, and as long again where all workers
+    /// wait for it with others first.
     pub(crate) async fn failed(&self, service: &Service) -> Result<()> {
         let key = Key::Service(service.uid().context("it was made")?);
         let attempts = &self.manager.context.attempts;
         for wanted in 1..=failures_of_a_silence() {
-            ask_until("a reconcile fails", PATIENCE, || async {
+            ask_until("a reconcile fails", 2 * PATIENCE, || async {
                 let count = attempts.count(&key);
                 Ok(match count < wanted {
                     true => Err(format!("{count} of {wanted}")),
