@@ -8,7 +8,7 @@ use fake_clouds::aws::{FakeAws, SECRET};
 use kube::ResourceExt as _;
 
 use crate::clouds::which::{ACCOUNTS, Which};
-use crate::clouds::{World, dies_before_any_write_to_a_machine, shown, wrong_credentials};
+use crate::clouds::{World, dies_at_any_write, shown, wrong_credentials};
 
 const AWS: Which = Which::Aws;
 
@@ -85,7 +85,6 @@ async fn credentials_that_are_wrong_are_told_and_delete_nothing() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operator_that_dies_before_any_write_to_a_machine_makes_no_instance_twice_and_leaves_none()
--> Result<()> {
-    Box::pin(dies_before_any_write_to_a_machine("aws-dies", AWS)).await
+async fn operator_that_dies_at_any_write_makes_no_instance_twice_and_leaves_none() -> Result<()> {
+    Box::pin(dies_at_any_write("aws-dies", AWS, 4)).await
 }

@@ -10,7 +10,7 @@ use fake_clouds::azure::{FakeAzure, SECRET};
 use kube::ResourceExt as _;
 
 use crate::clouds::which::{SUBSCRIPTIONS, TENANT, Which};
-use crate::clouds::{World, dies_before_any_write_to_a_machine, shown, wrong_credentials};
+use crate::clouds::{World, dies_at_any_write, shown, wrong_credentials};
 
 const AZURE: Which = Which::Azure;
 
@@ -102,7 +102,7 @@ async fn credentials_that_are_wrong_are_told_and_delete_nothing() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operator_that_dies_before_any_write_to_a_machine_makes_no_virtual_machine_twice_and_leaves_none()
+async fn operator_that_dies_at_any_write_makes_no_virtual_machine_twice_and_leaves_none()
 -> Result<()> {
-    Box::pin(dies_before_any_write_to_a_machine("azure-dies", AZURE)).await
+    Box::pin(dies_at_any_write("azure-dies", AZURE, 4)).await
 }

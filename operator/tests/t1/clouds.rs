@@ -24,7 +24,6 @@ use serde_json::{Value, json};
 use testkit::FaultPlan;
 use testkit::faults::Deaths;
 use testkit::fixtures::wait_for;
-use testkit::request::RequestInfo;
 use tokio::sync::watch;
 
 use self::which::{ACCOUNTS, OTHER, PROJECTS, SUBSCRIPTIONS, TENANT, TOKEN, Which};
@@ -356,19 +355,6 @@ pub(crate) async fn wrong_credentials(
 pub(crate) async fn dies_at_any_write(prefix: &str, cloud: Which, writes: u64) -> Result<()> {
     let deaths = Deaths::asked_for();
     dies_wherever(prefix, cloud, deaths, writes, FaultPlan::none).await
-}
-
-/// The same before each write to a Machine alone: what was asked of a cloud since the last one is recorded nowhere then. All
-/// else is written as for any other cloud, for one of which [`dies_at_any_write`] takes each.
-pub(crate) async fn dies_before_any_write_to_a_machine(prefix: &str, cloud: Which) -> Result<()> {
-    // It is made, what is asked for is recorded, and what came of that.
-    const LEAST: u64 = 3;
-    let plan = || {
-        FaultPlan::none()
-            .ignoring(|request: &RequestInfo| !request.kind().starts_with("covey.dev/machines"))
-    };
-    let deaths = Deaths::asked_for_before(1);
-    dies_wherever(prefix, cloud, deaths, LEAST, plan).await
 }
 
 async fn dies_wherever(

@@ -7,7 +7,7 @@ use fake_clouds::gcp::project::Instance;
 use kube::ResourceExt as _;
 
 use crate::clouds::which::{PROJECTS, Which};
-use crate::clouds::{World, dies_before_any_write_to_a_machine, shown, wrong_credentials};
+use crate::clouds::{World, dies_at_any_write, shown, wrong_credentials};
 
 const GCP: Which = Which::Gcp;
 
@@ -84,7 +84,6 @@ async fn credentials_that_are_wrong_are_told_and_delete_nothing() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operator_that_dies_before_any_write_to_a_machine_makes_no_instance_twice_and_leaves_none()
--> Result<()> {
-    Box::pin(dies_before_any_write_to_a_machine("gcp-dies", GCP)).await
+async fn operator_that_dies_at_any_write_makes_no_instance_twice_and_leaves_none() -> Result<()> {
+    Box::pin(dies_at_any_write("gcp-dies", GCP, 4)).await
 }
