@@ -18,7 +18,7 @@ use api::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, ObjectList, Patch, PatchParams, PostParams},
     runtime::watcher::Config,
 };
 use serde_json::{Value, json};
@@ -249,10 +249,10 @@ impl Pool {
 pub async fn remains(tenant: &Tenant) -> Result<Vec<String>> {
     let all = ListParams::default();
     let mut found = Vec::new();
-    for machine in tenant.parts::<VirtualMachine>().list(&all).await? {
+    for machine in served(tenant.parts::<VirtualMachine>().list(&all).await)? {
         found.push(format!("VirtualMachine {}", machine.name_any()));
     }
-    for instance in tenant.parts::<VirtualMachineInstance>().list(&all).await? {
+    for instance in served(tenant.parts::<VirtualMachineInstance>().list(&all).await)? {
         found.push(format!("VirtualMachineInstance {}", instance.name_any()));
     }
     let launchers = all.labels(LAUNCHER);
@@ -266,6 +266,15 @@ pub async fn remains(tenant: &Tenant) -> Result<Vec<String>> {
         }
     }
     Ok(found)
+}
+
+/// What a list of a kind of KubeVirt says: without KubeVirt in the lab there are none.
+fn served<K: Clone>(listed: kube::Result<ObjectList<K>>) -> Result<Vec<K>> {
+    match listed {
+        Ok(list) => Ok(list.items),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(other) => Err(other.into()),
+    }
 }
 
 /// The pod in which a machine's instance runs.
