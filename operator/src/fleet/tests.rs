@@ -34,6 +34,8 @@ fn tenant(number: usize, wave: &str) -> Tenant {
         labels: [("wave".to_owned(), wave.to_owned())].into(),
         priority: 0,
         held_until: None,
+        windows: None,
+        patch: HowFar::None,
         is_left_out: false,
         rollout: RolloutStatus {
             templates: Some(OLD.to_owned()),

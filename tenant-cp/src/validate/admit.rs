@@ -12,7 +12,7 @@ use crate::network::claims::conflicts;
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::validate::check::{check, ranges, storage};
-use crate::validate::{overlay, policy, quantity, rotation};
+use crate::validate::{maintenance, overlay, policy, quantity, rotation};
 use crate::version;
 
 /// What speaks against creating `new`, or against changing `old` into it. CEL rules of the CRD ran
@@ -118,16 +118,19 @@ fn transition(old: &TenantCluster, new: &TenantCluster) -> Vec<Problem> {
 #[must_use]
 pub fn transition_warnings(old: &TenantCluster, new: &TenantCluster) -> Vec<String> {
     let mut warnings = Vec::new();
+    let stays = maintenance::stays_newer(old, new);
     if let (Ok(from), Ok(to)) = (
         version::parse(&old.spec.version),
         version::parse(&new.spec.version),
-    ) && (from.major, from.minor) == (to.major, to.minor)
+    ) && version::is_same_minor(&from, &to)
         && to < from
+        && stays.is_none()
     {
         warnings.push(format!(
             "spec.version: {to} lacks the fixes that came with {from}"
         ));
     }
+    warnings.extend(stays);
     let (was, is) = (
         &old.spec.control_plane.endpoint,
         &new.spec.control_plane.endpoint,
