@@ -100,12 +100,25 @@ impl Patch {
         })
     }
 
-    /// What is to stand of the last one that was taken: nothing once its user asks for as new a version.
+    /// What is to stand of the last one that was taken: nothing once its user asks for as new a version, or for another one
+    /// than then. With `autoPatch` it stands for whatever runs, so that nothing goes back when that is switched off.
     #[must_use]
-    pub fn kept(&self, noted: Option<PatchStatus>) -> Option<PatchStatus> {
+    pub fn kept(&self, cluster: &TenantCluster) -> Option<PatchStatus> {
+        let status = cluster.status.as_ref()?;
         let asked = parse(&self.asked).ok()?;
-        noted.filter(|noted| {
-            parse(&noted.version).is_ok_and(|taken| is_same_minor(&taken, &asked) && taken > asked)
+        let is_newer = |text: &String| {
+            parse(text).is_ok_and(|taken| is_same_minor(&taken, &asked) && taken > asked)
+        };
+        let noted = status.rollout.as_ref().and_then(|r| r.patch.as_ref());
+        let noted = noted.filter(|noted| is_newer(&noted.version));
+        if !cluster.spec.maintenance.auto_patch {
+            return noted.filter(|noted| noted.asked == self.asked).cloned();
+        }
+        let taken = noted.map(|noted| &noted.version);
+        let taken = taken.or(status.version.as_ref().filter(|serves| is_newer(serves)));
+        taken.map(|version| PatchStatus {
+            version: version.clone(),
+            asked: self.asked.clone(),
         })
     }
 }

@@ -113,14 +113,25 @@ fn what_was_taken_stays_until_its_user_says_something_else() {
     // Also where nobody knows any more how it came about.
     cluster.status.as_mut().unwrap().rollout = None;
     assert_eq!(decided(&cluster, &settings), ("1.35.6".to_owned(), None));
+    // It is noted anew then, for what its user asks for now: nothing goes back without autoPatch, either.
+    let kept = |cluster: &TenantCluster| {
+        let (_, patch) = taken(cluster.clone(), None, &settings, now());
+        patch.kept(cluster)
+    };
+    let noted = kept(&cluster).unwrap();
+    assert_eq!(
+        (noted.version.as_str(), noted.asked.as_str()),
+        ("1.35.6", "1.35.5")
+    );
+    note(&mut cluster, "1.35.6", "1.35.4");
+    assert_eq!(kept(&cluster), Some(noted.clone()));
+    cluster.spec.maintenance.auto_patch = false;
+    assert_eq!(kept(&cluster), None, "another version was its user's word");
+    note(&mut cluster, "1.35.6", "1.35.5");
+    assert_eq!(kept(&cluster), Some(noted));
     // As new a version needs no note.
     cluster.spec.version = "1.35.6".to_owned();
-    let (_, patch) = taken(cluster, None, &settings, now());
-    let noted = PatchStatus {
-        version: "1.35.6".to_owned(),
-        asked: "1.35.4".to_owned(),
-    };
-    assert_eq!(patch.kept(Some(noted)), None);
+    assert_eq!(kept(&cluster), None);
 }
 
 #[test]

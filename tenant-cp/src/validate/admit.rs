@@ -7,6 +7,7 @@
 use std::borrow::Borrow;
 
 use api::{Reason, TenantCluster};
+use semver::Version;
 
 use crate::network::claims::conflicts;
 use crate::problem::Problem;
@@ -114,6 +115,12 @@ fn transition(old: &TenantCluster, new: &TenantCluster) -> Vec<Problem> {
     problems
 }
 
+/// The version that serves, where it is of this minor: the operator may have taken a newer patch than was asked for.
+fn serves(tc: &TenantCluster, of: &Version) -> Option<Version> {
+    let version = version::parse(tc.status.as_ref()?.version.as_deref()?).ok()?;
+    version::is_same_minor(&version, of).then_some(version)
+}
+
 /// What is accepted but deserves a word, for [`warnings`](super::warnings) of a change.
 #[must_use]
 pub fn transition_warnings(old: &TenantCluster, new: &TenantCluster) -> Vec<String> {
@@ -123,6 +130,8 @@ pub fn transition_warnings(old: &TenantCluster, new: &TenantCluster) -> Vec<Stri
         version::parse(&old.spec.version),
         version::parse(&new.spec.version),
     ) && version::is_same_minor(&from, &to)
+        && let from = from.max(serves(new, &to).unwrap_or_else(|| to.clone()))
+        && old.spec.version != new.spec.version
         && to < from
         && stays.is_none()
     {

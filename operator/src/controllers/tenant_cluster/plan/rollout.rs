@@ -303,7 +303,7 @@ pub(super) fn record(
         rollout.templates = Some(observed.templates.clone());
     }
     rollout.asked = Some(asked(observed));
-    rollout.patch = observed.patch.kept(rollout.patch);
+    rollout.patch = observed.patch.kept(&observed.cluster);
     rollout.failed_patch = patches::refused(&observed.cluster, &observed.patch.asked);
     let is_current = rollout.templates.as_ref() == Some(&observed.templates);
     rollout.held = match observed.turn {

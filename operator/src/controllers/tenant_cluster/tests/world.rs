@@ -296,7 +296,7 @@ impl World {
             objects.extend(self.pods.clone());
             pods = Some(component_pods::of(&objects));
         }
-        let live = objects.get(&Key::new("Deployment", NS, names::CONTROL_PLANE));
+        let live = objects.get(&Key::new("Deployment", NS, tenant_cp::names::CONTROL_PLANE));
         let live = live.and_then(versions::version_of);
         let (cluster, patch) = patches::taken(self.cluster.clone(), live, &self.settings, self.now);
         Observed {

@@ -2,9 +2,7 @@
 //!
 //! Invariant: a condition changes its time only with its value.
 
-use api::{
-    ConditionStatus, ConditionType, Reason, TenantClusterStatus, remove_condition, set_condition,
-};
+use api::{ConditionStatus, ConditionType, Reason, TenantClusterStatus, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -29,11 +27,6 @@ impl Conditions<'_> {
         let now = Time(self.now);
         let list = &mut self.status.conditions;
         set_condition(list, type_, value, reason, message, self.generation, now);
-    }
-
-    /// Nothing is said of one type.
-    pub(super) fn remove(&mut self, type_: ConditionType) {
-        remove_condition(&mut self.status.conditions, type_);
     }
 
     /// What is said by now of one type.
