@@ -50,6 +50,9 @@ pub enum ConditionType {
     AutoscalerReady,
     /// What changes is in the backup soon after, where one is wanted.
     BackupReady,
+    /// Of a TenantCluster: it runs an older version than the operator's configuration allows, now or soon. Absent where it
+    /// does not.
+    VersionOutdated,
     /// Of a NodePool: the autoscaler sets `replicas`, and nobody else.
     Autoscaling,
     /// Of a NodePool: the autoscaler asked for what cannot be, or the pool is one that it cannot size.
@@ -117,6 +120,7 @@ impl ConditionType {
             Self::CSIReady => "CSIReady",
             Self::AutoscalerReady => "AutoscalerReady",
             Self::BackupReady => "BackupReady",
+            Self::VersionOutdated => "VersionOutdated",
             Self::Autoscaling => "Autoscaling",
             Self::AutoscalingRefused => "AutoscalingRefused",
             Self::Capacity => "Capacity",

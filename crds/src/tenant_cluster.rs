@@ -51,14 +51,15 @@ pub use pod_metadata::PodMetadata;
 pub use pod_security::{PodSecurity, PodSecurityLevel};
 pub use resources::Resources;
 pub use rotation::{
-    AuthorityTurn, ClientTurn, ClusterTurn, KeyTurn, KubeconfigTurn, NodesOfBefore, Rotation,
+    AuthorityTurn, KeyTurn, KubeconfigTurn, NodeAuthorityTurn, NodesOfBefore, Rotation,
     RotationPhase, RotationStatus, Turn,
 };
 pub use scheduling::{Scheduling, Spread};
 pub use service_accounts::ServiceAccounts;
 pub use status::{
     AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdReplacement,
-    EtcdStatus, NetworkStatus, RolledOut, RolloutBegun, RolloutStatus, TenantClusterStatus,
+    EtcdStatus, FailedPatch, MinimumVersionStatus, NetworkStatus, PatchStatus, RolledOut,
+    RolloutBegun, RolloutStatus, TenantClusterStatus,
 };
 pub use upgrade::{
     Upgrade, UpgradeFailure, UpgradeFailurePolicy, UpgradeFailureReason, UpgradeFinding,
@@ -120,7 +121,8 @@ pub struct TenantClusterSpec {
     #[serde(default, skip_serializing_if = "Hibernation::is_default")]
     pub hibernation: Hibernation,
 
-    /// When it follows another operator (docs/fleet.md). Default: when its turn comes.
+    /// When it follows another operator, and whether it takes patches of Kubernetes by itself (docs/fleet.md). Default: when
+    /// its turn comes, and it takes none.
     /// Example: `{"heldUntil": "2027-01-31T12:00:00Z"}`.
     #[serde(default, skip_serializing_if = "Maintenance::is_default")]
     pub maintenance: Maintenance,

@@ -92,6 +92,8 @@ const IDLE_AFTER: &str = "hibernation.idleAfter is how long nobody uses it befor
                           15m and at most 720h";
 const HELD_UNTIL: &str =
     "maintenance.heldUntil is a time in UTC to the second: write 2027-01-31T12:00:00Z";
+const WINDOW: &str =
+    "opens and closes are the same moments: write two, as \"0 22 * * *\" and \"0 4 * * *\"";
 const NOBODY_WAKES: &str = "hibernation.idleAfter puts it to sleep until somebody asks its API, and with \
                             hibernation.wake Manual no request wakes it: set wake to OnRequest, or remove \
                             idleAfter";
@@ -161,6 +163,12 @@ fn refused() -> Vec<Case> {
         create(
             tc(&json!({"maintenance": {"heldUntil": "2027-01-31 12:00:00Z"}})),
             HELD_UNTIL,
+        ),
+        create(
+            tc(
+                &json!({"maintenance": {"windows": [{"opens": "0 4 * * *", "closes": "0 4 * * *"}]}}),
+            ),
+            WINDOW,
         ),
         create(tc(&json!({"upgrade": {"deadline": "59s"}})), DEADLINE),
         create(tc(&json!({"upgrade": {"deadline": "25h"}})), DEADLINE),

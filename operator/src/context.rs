@@ -395,7 +395,10 @@ impl Context {
         let changes = self.fleet_gate.changes.load(Ordering::SeqCst);
         let running = self.rollout_queue.fleet_running();
         let clusters = self.stores.clusters.state();
-        let tenants: Vec<_> = clusters.iter().map(|cluster| Tenant::of(cluster)).collect();
+        let tenants: Vec<_> = clusters
+            .iter()
+            .map(|cluster| Tenant::of(cluster, &self.settings, now))
+            .collect();
         let policy = self.stores.policy();
         let plan = fleet::plan(&fleet::Observed {
             policy: policy.as_deref(),

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`plan`] | who may begin, and what a FleetPolicy says of it |
 //! | [`tenant`] | how far one tenant cluster is |
-//! | [`windows`] | when tenant clusters may begin |
 //!
 //! Invariant: no I/O, no clock, no chance. Laws (`tests`): never more are under way than the policy allows; a failure keeps
 //! others from beginning and touches nobody; a wave begins only when all before it are whole; what is not known is not
@@ -15,4 +14,3 @@ pub mod plan;
 pub mod tenant;
 #[cfg(test)]
 mod tests;
-pub mod windows;

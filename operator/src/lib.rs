@@ -58,6 +58,7 @@ pub mod fleet;
 pub mod hibernation;
 pub mod host_sessions;
 pub mod kubevirt_release;
+pub mod maintenance;
 pub mod manager;
 pub mod membership;
 pub mod node_silence;

@@ -41,6 +41,7 @@ use crate::etcd_space::looks::EtcdLooks;
 use crate::hibernation::idle::Looks;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::{self, KubeVirtRelease};
+use crate::maintenance::patches;
 use crate::orphans::Orphans;
 use crate::publications::Publications;
 use crate::reserved_ranges::{self, ReservedRanges};
@@ -463,7 +464,13 @@ fn on_snapshot(context: &Context, snapshot: &Snapshot, there: bool) {
     let namespace = snapshot.namespace().unwrap_or_default();
     let cluster = ObjectRef::new(&snapshot.spec.cluster_name).within(&namespace);
     let found = context.stores.clusters.get(&cluster);
-    if found.is_some_and(|cluster| versions::wanted(&cluster).is_some()) {
+    let settings = &context.settings;
+    let is_upgraded = |cluster: Arc<TenantCluster>| {
+        let cluster = TenantCluster::clone(&cluster);
+        let (cluster, _) = patches::taken(cluster, None, settings, Timestamp::now());
+        versions::wanted(&cluster).is_some()
+    };
+    if found.is_some_and(is_upgraded) {
         let _ = context.triggers.clusters.send(cluster);
     }
     if there {

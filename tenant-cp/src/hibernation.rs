@@ -85,6 +85,12 @@ impl Schedule {
         }
         Ok(read)
     }
+
+    /// When the first of its first moments comes after `now`.
+    #[must_use]
+    pub fn begins(&self, now: Timestamp) -> Option<Timestamp> {
+        self.sleep.next(&self.zone, now)
+    }
 }
 
 fn zone(name: Option<&str>) -> Result<TimeZone, Fault> {

@@ -37,6 +37,7 @@ pub mod tenant_objects;
 mod text;
 pub mod validate;
 pub mod version;
+pub mod windows;
 
 pub use network::addresses::Addresses;
 pub use settings::Settings;

@@ -16,6 +16,7 @@ pub(crate) mod metrics;
 pub(crate) mod policy;
 pub(crate) mod providers;
 pub(crate) mod tenant_pods;
+pub(crate) mod versions;
 pub use access::AccessSettings;
 pub use encryption::{EncryptionSettings, KmsPlugin};
 pub use metrics::{MetricsSettings, Scraper};
@@ -25,6 +26,7 @@ pub use providers::{
     KubeVirtSettings, MachinePolicy, ProviderSettings, StaticSettings,
 };
 pub use tenant_pods::{SchedulingPolicy, TenantPods};
+pub use versions::MinimumVersion;
 
 /// Free mebibytes of its database from which on a member of etcd writes it anew when it starts
 /// (`--bootstrap-defrag-threshold-megabytes`).
@@ -84,6 +86,12 @@ pub struct Settings {
     /// operator or a change of this configuration. Those that do not work with them keep their places, so
     /// this is also how many bad templates break. Default: 2.
     pub max_concurrent_rollouts: usize,
+    /// Patches of Kubernetes that tenant clusters with `spec.maintenance.autoPatch` take by themselves, the newest of their
+    /// minor: those that every registry has. A change makes no other pods. Default: none. Example: `[1.34.9, 1.35.6]`.
+    pub patch_versions: Vec<String>,
+    /// Least patches of Kubernetes, at most one for each minor: what is older is refused, and patched whatever its
+    /// `spec.maintenance` says. Default: none. Example: `[{version: 1.35.6, from: "2027-01-31T12:00:00Z"}]`.
+    pub minimum_versions: Vec<MinimumVersion>,
     /// Who makes machines.
     pub providers: ProviderSettings,
     /// Storage that tenant clusters are offered. Default: none.
@@ -345,6 +353,8 @@ impl Default for Settings {
             user_namespace_role: "covey-user-namespace".to_owned(),
             max_concurrent_starts: 2,
             max_concurrent_rollouts: 2,
+            patch_versions: Vec::new(),
+            minimum_versions: Vec::new(),
             providers: ProviderSettings::default(),
             storage: Offer::default(),
             encryption: EncryptionSettings::default(),

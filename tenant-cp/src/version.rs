@@ -163,6 +163,12 @@ pub fn image_tag(version: &Version) -> String {
     format!("v{version}")
 }
 
+/// Whether both are patches of one minor.
+#[must_use]
+pub fn is_same_minor(one: &Version, other: &Version) -> bool {
+    (one.major, one.minor) == (other.major, other.minor)
+}
+
 /// Whether a control plane at `old` may be given `new`: one minor up at most, never down a minor;
 /// within a minor any patch, since patches share storage and API (the version skew policy of
 /// Kubernetes speaks of minors only).

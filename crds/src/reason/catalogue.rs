@@ -486,8 +486,8 @@ with_backups! {
         AboveLimits: Person, "Delete or shrink what is not needed, or raise `spec` of the quota.";
     }
     "Of a FleetPolicy" {
-        /// Tenant clusters wait until a window of the policy opens.
-        WaitingForWindow: Waiting, "Nothing; `spec.windows` says when.", since "0.2.0";
+        /// Tenant clusters wait until a window opens: of the policy, or, where a TenantCluster says so, of its own.
+        WaitingForWindow: Waiting, "Nothing; `spec.windows`, or `spec.maintenance.windows` of the TenantCluster, says when.", since "0.2.0";
         /// A wave is whole, and is looked at for a while before the next one begins.
         WaveSoaking: Waiting, "Nothing; `soak` of the wave says for how long.", since "0.2.0";
         /// The wave that is next does not begin before a moment.

@@ -21,13 +21,13 @@ pub struct Rotation {
     /// cross-certificate beside what the new one signed, and all do. It waits for nodes that joined before they were told
     /// of the new one. Default: it stays as it is. Example: `{"generation": 2, "nodes": "Replace"}`.
     #[serde(default, rename = "clusterCA", skip_serializing_if = "Option::is_none")]
-    pub cluster_ca: Option<ClusterTurn>,
+    pub cluster_ca: Option<NodeAuthorityTurn>,
 
     /// The authority `client-ca`, which signs client certificates of components, addons, the operator and kubelets. When it
     /// is over all of before are refused. Until then all are let in: it waits for nodes whose kubelets may have one of
     /// before. Default: it stays as it is. Example: `{"generation": 2, "nodes": "Replace"}`.
     #[serde(default, rename = "clientCA", skip_serializing_if = "Option::is_none")]
-    pub client_ca: Option<ClientTurn>,
+    pub client_ca: Option<NodeAuthorityTurn>,
 
     /// The authority `front-proxy-ca`, which signs the certificate that kube-apiservers show to aggregated API servers. When
     /// it is over an older one is believed by nobody. Default: it stays as it is. Example: `{"generation": 2}`.
@@ -137,10 +137,11 @@ pub struct KeyTurn {
     pub complete: Option<u32>,
 }
 
-/// The authority of machinery's client certificates that is turned: kubelets have some of them.
+/// An authority that is turned, and that nodes keep something of: kubelets a certificate of `clientCA`, nodes what they were told
+/// of `clusterCA` when they joined.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ClientTurn {
+pub struct NodeAuthorityTurn {
     /// Which generation is to sign, 1 to 1000000; a new tenant cluster has the first. A number above all that there were
     /// (`status.rotation`) makes a new one. One that is still believed signs again; one that was dropped cannot come
     /// back. Required, no default. Example: 2.
@@ -152,43 +153,16 @@ pub struct ClientTurn {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hold: bool,
 
-    /// The generation whose rotation does not wait for nodes of before, 1 to 1000000: their kubelets are refused as soon as
-    /// all else is signed by the new one, and stay so until their machines are replaced. For a key that was stolen.
-    /// Default: it waits. Example: 2.
+    /// The generation whose rotation does not wait for nodes of before, 1 to 1000000: they are cut off as soon as all else is
+    /// done, and stay so until their machines are replaced. That of `clusterCA` does not wait for a kubeconfig that cannot be
+    /// written, either. For a key that was stolen. Default: it waits. Example: 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub complete: Option<u32>,
 
-    /// What becomes of nodes whose kubelets may have a certificate of before, `Wait` or `Replace`. Default: `Wait`.
-    /// Example: `Replace`.
-    #[serde(default, skip_serializing_if = "NodesOfBefore::is_default")]
-    pub nodes: NodesOfBefore,
-}
-
-/// The authority of the cluster that is turned: nodes keep what they were told of it when they joined.
-#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterTurn {
-    /// Which generation is to sign, 1 to 1000000; a new tenant cluster has the first. A number above all that there were
-    /// (`status.rotation`) makes a new one. One that is still believed signs again; one that was dropped cannot come
-    /// back. Required, no default. Example: 2.
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub generation: u32,
-
-    /// `true`: the rotation stays where it is, and no machine is replaced for it. As long as nothing is dropped the
-    /// generations of before and after are both believed. Default: `false`. Example: `true`.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub hold: bool,
-
-    /// The generation whose rotation waits neither for nodes of before nor for a kubeconfig that cannot be written, 1 to
-    /// 1000000: such nodes are cut off as soon as all else is done, and stay so until their machines are replaced. For a
-    /// key that was stolen. Default: it waits. Example: 2.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub complete: Option<u32>,
-
-    /// What becomes of nodes that joined before they were told of the new one, `Wait` or `Replace`; a running node is not
-    /// told in place. Default: `Wait`. Example: `Replace`.
+    /// What becomes of nodes of before, `Wait` or `Replace`: of `clientCA` of those whose kubelets may have a certificate of
+    /// before, of `clusterCA` of those that joined before they were told of the new one, because a running node is not told in
+    /// place. Default: `Wait`. Example: `Replace`.
     #[serde(default, skip_serializing_if = "NodesOfBefore::is_default")]
     pub nodes: NodesOfBefore,
 }

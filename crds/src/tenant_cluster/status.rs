@@ -125,6 +125,11 @@ pub struct TenantClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<BackupStatus>,
 
+    /// The least version that the operator's configuration names, and from when on it is taken. Absent where what runs is no
+    /// older. Example: `{"version": "1.35.6", "told": "2027-01-10T12:00:00Z", "from": "2027-01-31T12:00:00Z"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum_version: Option<MinimumVersionStatus>,
+
     /// The Restore that is under way, or that is over and was not confirmed. Absent without one.
     /// Example: `{"name": "before-the-upgrade", "switched": true}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -170,9 +175,59 @@ pub struct RolloutStatus {
     #[schemars(length(max = 64))]
     pub asked: Option<String>,
 
+    /// The patch of Kubernetes that the operator last took by itself, written before anything of it was changed: while
+    /// `spec.version` stays as it was, or `spec.maintenance.autoPatch` is true, nothing goes back to that. Absent where it
+    /// never did, or `spec.version` is as new. Example: `{"version": "1.35.6", "asked": "1.35.4"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<PatchStatus>,
+
+    /// The newer patch of its minor that was rolled back last: the operator does not take it by itself until
+    /// `spec.upgrade.retry` changes. Absent where none was. Example: `{"version": "1.35.6", "retry": 0}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_patch: Option<FailedPatch>,
+
     /// Whether it waits for a FleetPolicy, and stays as it is where that is gone. Default: false. Example: true.
     #[serde(default, skip_serializing_if = "is_false")]
     pub held: bool,
+}
+
+/// A patch of Kubernetes that the operator took by itself.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PatchStatus {
+    /// The version. Example: `1.35.6`.
+    #[schemars(length(max = 32))]
+    pub version: String,
+    /// What `spec.version` said then. Example: `1.35.4`.
+    #[schemars(length(max = 32))]
+    pub asked: String,
+}
+
+/// A patch of Kubernetes that was rolled back.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedPatch {
+    /// The version. Example: `1.35.6`.
+    #[schemars(length(max = 32))]
+    pub version: String,
+    /// `spec.upgrade.retry` then. Example: 0.
+    pub retry: i32,
+}
+
+/// The least version that the operator's configuration names, where what runs is older.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MinimumVersionStatus {
+    /// The version. Example: `1.35.6`.
+    #[schemars(length(max = 32))]
+    pub version: String,
+    /// When it was first told of here, RFC 3339, UTC. Example: `2027-01-10T12:00:00Z`.
+    #[schemars(length(max = 64))]
+    pub told: String,
+    /// From when on the operator takes it by itself, whatever `spec.maintenance` says, RFC 3339, UTC: at least 14 days after
+    /// `told`. Example: `2027-01-31T12:00:00Z`.
+    #[schemars(length(max = 64))]
+    pub from: String,
 }
 
 /// A rollout that the operator began of itself.

@@ -15,12 +15,13 @@ use crate::kinds::Kind;
 use crate::paths;
 
 /// Conditions that are bad, or at least not at rest, where they are True.
-const BAD_IF_TRUE: [ConditionType; 5] = [
+const BAD_IF_TRUE: [ConditionType; 6] = [
     ConditionType::AutoscalingRefused,
     ConditionType::Degraded,
     ConditionType::Exceeded,
     ConditionType::KubeVirtOutdated,
     ConditionType::Progressing,
+    ConditionType::VersionOutdated,
 ];
 
 /// The class and the sign of a state.

@@ -79,6 +79,7 @@ fn is_bad(condition: &Condition, reason: Option<Reason>, age: SignedDuration) ->
         ConditionType::Degraded,
         ConditionType::AutoscalingRefused,
         ConditionType::KubeVirtOutdated,
+        ConditionType::VersionOutdated,
         ConditionType::Exceeded,
         ConditionType::Leaks,
         ConditionType::Orphans,
@@ -113,13 +114,14 @@ fn level(reason: Option<Reason>, age: SignedDuration, grace: SignedDuration) -> 
             true => Level::Warning,
             false => Level::Info,
         }),
-        // A tenant cluster without nodes is whole.
-        Some(R::NoNodes) => None,
+        // A tenant cluster without nodes is whole, and so is one that waits for the window that its user chose.
+        Some(R::NoNodes | R::WaitingForWindow) => None,
         // What runs goes on as it is.
         Some(
             R::Paused
             | R::NotReachedByOperator
             | R::KubeVirtOutdated
+            | R::VersionBelowMinimum
             | R::AboveLimits
             | R::AddonOff
             | R::AutoscalingRefused
@@ -150,7 +152,8 @@ fn by_reason(reason: Reason) -> Option<Check> {
         | R::UpgradeWaiting
         | R::UpgradeFailed
         | R::RollingBack
-        | R::RolledBack => Check::Upgrade,
+        | R::RolledBack
+        | R::VersionBelowMinimum => Check::Upgrade,
         R::WaitingForStart => Check::Starts,
         R::CertificateAuthorityLost | R::AuthorityUnreadable => Check::Authorities,
         R::NamespaceDeleted | R::DataLost | R::NamespaceTaken => Check::TenantNamespace,

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use tenant_cp::quota::admit::Seen;
-use tenant_cp::validate::maintenance::admit_hold;
+use tenant_cp::validate::maintenance::{admit_hold, admit_version};
 use tenant_cp::validate::{admit, left_behind, transition_warnings, warnings};
 
 use super::review::{self, Kind, Opinion};
@@ -33,7 +33,9 @@ fn opinion(old: Option<&TenantCluster>, new: &TenantCluster, validator: &Validat
     let (clusters, pools) = ((validator.clusters)(), (validator.pools)());
     let quotas = (validator.quotas)();
     let mut problems = admit(old, new, &clusters, &settings);
-    problems.extend(admit_hold(old, new, Timestamp::now()));
+    let now = Timestamp::now();
+    problems.extend(admit_hold(old, new, now));
+    problems.extend(admit_version(old, new, &settings, now));
     let seen = Seen {
         clusters: &clusters,
         pools: &pools,

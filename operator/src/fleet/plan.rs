@@ -12,9 +12,9 @@ use api::{
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tenant_cp::windows::{self, Read};
 
 use super::tenant::{Standing, Tenant};
-use super::windows;
 use crate::rollouts::queue::Gate;
 
 /// What is seen.
@@ -64,6 +64,12 @@ enum Now {
     Rolls {
         wave: String,
     },
+    /// Whoever waits has its own windows, and none of them is open.
+    Awaits {
+        wave: String,
+        tenant: String,
+        opens: Timestamp,
+    },
 }
 
 /// One wave, and how far those of it are.
@@ -87,22 +93,28 @@ pub fn plan(observed: &Observed) -> Plan {
     let before = policy.status.as_ref();
     // What was said of other templates says nothing of these.
     let before = before.filter(|status| status.templates.as_deref() == Some(observed.templates));
-    let waves = waves(spec, observed);
+    let read = windows::read(&spec.windows);
+    // While they cannot be read nobody begins.
+    let own = read.as_ref().cloned().unwrap_or_default();
+    let waves = waves(spec, &own, observed);
     let whole_since: Vec<_> = waves
         .iter()
         .map(|wave| wave.whole_since(before, now))
         .collect();
     let halted = halted(spec, &waves, before, observed);
-    let opening = windows::at(&spec.windows, now);
+    let opening = read.map(|read| read.at(now));
     let waits = waves.iter().any(Members::waits);
     // The first wave that is not whole, or is to be looked at for a while.
     let current = waves.iter().zip(&whole_since).find(|(wave, since)| {
         let until = since.and_then(|since| since.checked_add(wave.soak).ok());
         !wave.is_whole() || (wave.is_done_by_any() && until.is_none_or(|until| until > now))
     });
+    let rolls = waves
+        .iter()
+        .any(|wave| wave.count(|standing| matches!(standing, Standing::InFlight(_))) > 0);
     let (mut admitted, mut again) = (BTreeSet::new(), Vec::new());
     let state = match (&opening, halted, current) {
-        (Err(faults), ..) => Now::Unusable(faults.join("; ")),
+        (Err(faults), ..) => Now::Unusable(windows::told("spec.windows", faults).join("; ")),
         _ if let Some(fault) = waves.iter().find_map(|wave| wave.held_until.as_ref().err()) => {
             Now::Unusable(format!("spec.waves: {fault}"))
         }
@@ -127,8 +139,17 @@ pub fn plan(observed: &Observed) -> Plan {
                 }
                 (true, ..) => {
                     admitted.extend(wave.may_begin(spec, &waves, observed.is_shared));
+                    let closed = wave.first_closed();
+                    let is_open = wave.waiting().next().is_some();
                     let wave = wave.name.to_owned();
-                    Now::Rolls { wave }
+                    match closed.filter(|_| !is_open && !rolls) {
+                        Some((tenant, opens)) => Now::Awaits {
+                            wave,
+                            tenant,
+                            opens,
+                        },
+                        None => Now::Rolls { wave },
+                    }
                 }
             }
         }
@@ -137,7 +158,16 @@ pub fn plan(observed: &Observed) -> Plan {
     };
     let standings = || waves.iter().flat_map(|wave| &wave.all);
     again.extend(held_back(&waves).map(|(_, until)| until));
+    // Whoever waits does so no more once its own window closes.
+    again.extend(standings().filter_map(|(tenant, standing)| {
+        let own = tenant
+            .windows
+            .as_ref()
+            .filter(|_| *standing == Standing::Waiting);
+        own?.at(now).next
+    }));
     again.extend(standings().filter_map(|(_, standing)| match standing {
+        Standing::Closed(opens) => Some(*opens),
         // Of which nobody knows: what is heard of it wakes this.
         Standing::InFlight(until) => Some(*until).filter(|until| *until < Timestamp::MAX),
         _ => None,
@@ -145,7 +175,11 @@ pub fn plan(observed: &Observed) -> Plan {
     let begun = standings().filter(|(tenant, standing)| match standing {
         Standing::InFlight(_) => tenant.is_begun(observed.templates),
         Standing::Failed(_) => !tenant.is_current(observed.templates),
-        Standing::Done | Standing::Waiting | Standing::LeftOut | Standing::HeldBack(_) => false,
+        Standing::Done
+        | Standing::Waiting
+        | Standing::Closed(_)
+        | Standing::LeftOut
+        | Standing::HeldBack(_) => false,
     });
     let most = usize::try_from(spec.max_concurrent).unwrap_or(1).max(1);
     Plan {
@@ -188,7 +222,11 @@ fn without(observed: &Observed) -> Plan {
 }
 
 /// The waves in their order, and whoever is of none of them at last.
-fn waves<'a>(spec: &'a FleetPolicySpec, observed: &Observed<'a>) -> Vec<Members<'a>> {
+fn waves<'a>(
+    spec: &'a FleetPolicySpec,
+    windows: &Read,
+    observed: &Observed<'a>,
+) -> Vec<Members<'a>> {
     let mut tenants: Vec<_> = observed.tenants.iter().collect();
     tenants.sort_by_key(|tenant| (tenant.created, &tenant.uid));
     let total = i32::try_from(tenants.len()).unwrap_or(i32::MAX);
@@ -216,7 +254,7 @@ fn waves<'a>(spec: &'a FleetPolicySpec, observed: &Observed<'a>) -> Vec<Members<
     let mut waves: Vec<_> = named.chain([(None, None, rest)]).collect();
     for tenant in tenants {
         let runs = observed.running.contains(&tenant.uid);
-        let standing = tenant.standing(observed.templates, runs, deadline, observed.now);
+        let standing = tenant.standing(observed.templates, runs, deadline, windows, observed.now);
         let taken = waves.iter_mut().find(|(wave, size, members)| {
             wave.is_none_or(|wave| selects(wave, tenant))
                 && size.is_none_or(|size| members.all.len() < size)
@@ -280,7 +318,19 @@ impl<'a> Members<'a> {
     }
 
     fn waits(&self) -> bool {
-        self.waiting().next().is_some()
+        self.waiting().next().is_some() || self.first_closed().is_some()
+    }
+
+    /// Of those whose own windows are closed the one whose opens first, and when.
+    fn first_closed(&self) -> Option<(String, Timestamp)> {
+        let closed = self
+            .all
+            .iter()
+            .filter_map(|(tenant, standing)| match standing {
+                Standing::Closed(opens) => Some((*opens, &tenant.name)),
+                _ => None,
+            });
+        closed.min().map(|(opens, name)| (name.clone(), opens))
     }
 
     /// Whether nobody of it is waited for.
@@ -290,7 +340,7 @@ impl<'a> Members<'a> {
         all.all(|(_, standing)| match standing {
             Standing::Done | Standing::LeftOut | Standing::HeldBack(_) => true,
             Standing::Failed(_) => stands,
-            Standing::InFlight(_) | Standing::Waiting => false,
+            Standing::InFlight(_) | Standing::Waiting | Standing::Closed(_) => false,
         })
     }
 
@@ -365,7 +415,8 @@ fn status(
             tenant_clusters: wave.count(|_| true),
             done: wave.count(|standing| *standing == Standing::Done),
             in_flight: wave.count(|standing| matches!(standing, Standing::InFlight(_))),
-            waiting: wave.count(|standing| *standing == Standing::Waiting),
+            waiting: wave
+                .count(|standing| matches!(standing, Standing::Waiting | Standing::Closed(_))),
             failed: wave.count(|standing| matches!(standing, Standing::Failed(_))),
             left_out: wave.count(|standing| *standing == Standing::LeftOut),
             held: wave.count(|standing| matches!(standing, Standing::HeldBack(_))),
@@ -447,6 +498,17 @@ fn conditions(state: &Now, in_flight: bool) -> (Said, Said) {
             format!("wave {wave} is whole, and the next one begins at {until}"),
         ),
         Now::Rolls { wave } => progresses(Reason::RollingOut, format!("wave {wave} is rolled out")),
+        Now::Awaits {
+            wave,
+            tenant,
+            opens,
+        } => progresses(
+            Reason::WaitingForWindow,
+            format!(
+                "wave {wave} waits for windows of its tenant clusters (spec.maintenance.windows): the next one opens at \
+                 {opens}, of {tenant}"
+            ),
+        ),
     }
 }
 

@@ -16,6 +16,8 @@ use api::tenant_cluster::IdleStatus;
 use jiff::{SignedDuration, Timestamp};
 use tenant_cp::desired::bootstrap::flow_schema;
 
+use super::seen::Blocking;
+
 /// Pauses between two looks: a quarter of the time after which it sleeps, within these bounds.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
@@ -29,6 +31,9 @@ pub struct Look {
     pub counted: Result<Option<String>, String>,
     /// Whether an activator runs: without one no request would wake it.
     pub wakes: bool,
+    /// Webhooks that would keep it from waking; none where they were not asked about then. What was found stays known until
+    /// the next look, so that what is said of it is steady.
+    pub blocking: Option<Blocking>,
 }
 
 /// What is known of use in one reconcile.
@@ -38,6 +43,14 @@ pub struct Usage {
     pub last: Option<Look>,
     /// That of it.
     pub now: Option<Look>,
+}
+
+impl Usage {
+    /// The newest look.
+    #[must_use]
+    pub fn newest(&self) -> Option<&Look> {
+        self.now.as_ref().or(self.last.as_ref())
+    }
 }
 
 /// The last look at each tenant cluster, by UID.
@@ -177,6 +190,7 @@ mod tests {
                 counted => Ok(Some(counted.to_owned())),
             },
             wakes: true,
+            blocking: None,
         }
     }
 

@@ -51,19 +51,30 @@ pub(super) fn at_begin(
         // Nobody ever reached one that has not started yet.
         _ if !answers => Begin::With(WebhooksStatus::Strict),
         (None, _) => Begin::Ask,
-        (Some(Blocking::Unknown(why)), _) => {
-            Begin::Later(format!("it is not known which webhooks it has: {why}"))
+        (Some(blocking), policy) => match (kept_awake(blocking, policy), blocking) {
+            (Some(why), _) => Begin::Later(why),
+            (None, Blocking::By(names)) if !names.is_empty() => {
+                Begin::With(WebhooksStatus::Relaxing)
+            }
+            (None, _) => Begin::With(WebhooksStatus::Strict),
+        },
+    }
+}
+
+/// Why it is not put to sleep, for people; none where they do not stand in the way.
+#[must_use]
+pub fn kept_awake(blocking: &Blocking, policy: HibernationWebhooks) -> Option<String> {
+    match (blocking, policy) {
+        (Blocking::Unknown(why), _) => {
+            Some(format!("it is not known which webhooks it has: {why}"))
         }
-        (Some(Blocking::By(names)), _) if names.is_empty() => Begin::With(WebhooksStatus::Strict),
-        (Some(Blocking::By(_)), HibernationWebhooks::Relax) => {
-            Begin::With(WebhooksStatus::Relaxing)
-        }
-        (Some(Blocking::By(names)), HibernationWebhooks::Keep) => Begin::Later(format!(
+        (Blocking::By(names), HibernationWebhooks::Keep) if !names.is_empty() => Some(format!(
             "without nodes nobody answers for webhook {}, which would refuse what nodes need when it wakes; give it \
              failurePolicy Ignore, have its namespaceSelector leave kube-system out, or set \
              spec.hibernation.webhooks to Relax",
             list(names)
         )),
+        (Blocking::By(_), _) => None,
     }
 }
 
@@ -74,10 +85,9 @@ pub(super) fn when_relaxed(blocking: Option<&Blocking>) -> Change {
 /// Why it goes no further although nothing is left on nodes, for people.
 #[must_use]
 pub fn strict_again(blocking: Option<&Blocking>) -> Option<String> {
-    match blocking? {
-        Blocking::By(names) if names.is_empty() => None,
-        Blocking::By(names) => Some(strict(Ok(list(names)))),
-        Blocking::Unknown(why) => Some(strict(Err(why))),
+    match when_relaxed(blocking) {
+        Change::Later(why) => Some(why),
+        Change::Ask | Change::Over => None,
     }
 }
 

@@ -30,7 +30,7 @@ use crate::prober::counts::Probes;
 use crate::prober::outcome::Outcome;
 
 /// Conditions of TenantClusters, which is all that there can be.
-const CONDITIONS: [ConditionType; 19] = [
+const CONDITIONS: [ConditionType; 20] = [
     ConditionType::Ready,
     ConditionType::Progressing,
     ConditionType::Degraded,
@@ -50,6 +50,7 @@ const CONDITIONS: [ConditionType; 19] = [
     ConditionType::CSIReady,
     ConditionType::AutoscalerReady,
     ConditionType::BackupReady,
+    ConditionType::VersionOutdated,
 ];
 /// The share of probes that are to be answered where etcd has one member: a node may be drained.
 const ONE_MEMBER: f64 = 0.995;

@@ -64,18 +64,26 @@ pub enum Template {
     Other,
 }
 
+fn server_of(deployment: &Value) -> Option<&Value> {
+    let containers = deployment.pointer("/spec/template/spec/containers")?;
+    let mut containers = containers.as_array()?.iter();
+    containers.find(|container| container["name"] == names::API_SERVER)
+}
+
+/// The version of the kube-apiservers that a Deployment makes pods of; none where its image says none.
+#[must_use]
+pub fn version_of(deployment: &Value) -> Option<Version> {
+    let (_, tag) = server_of(deployment)?["image"].as_str()?.rsplit_once(':')?;
+    version::parse(tag).ok()
+}
+
 /// Which kube-apiserver a Deployment makes pods of, before or after an upgrade to this version.
 #[must_use]
 pub fn template(deployment: &Value, to: &Version) -> Template {
-    let containers = deployment.pointer("/spec/template/spec/containers");
-    let mut containers = containers.and_then(Value::as_array).into_iter().flatten();
-    let server = containers.find(|container| container["name"] == names::API_SERVER);
-    let image = server.and_then(|server| server["image"].as_str());
-    let tag = image.and_then(|image| image.rsplit_once(':'));
-    let version = tag.and_then(|(_, tag)| version::parse(tag).ok());
-    if version.as_ref() != Some(to) {
+    if version_of(deployment).as_ref() != Some(to) {
         return Template::Other;
     }
+    let server = server_of(deployment);
     let mut args = server
         .and_then(|server| server["args"].as_array())
         .into_iter()

@@ -326,3 +326,83 @@ async fn upgrade_begins_once_the_snapshot_that_the_operator_makes_was_read_again
     ends_well(&site, &operator).await?;
     operator.stop_and_settle(&site, "demo").await
 }
+
+/// Windows that are closed for some hours from now on.
+fn closed() -> Value {
+    let hour = jiff::Timestamp::now()
+        .to_zoned(jiff::tz::TimeZone::UTC)
+        .hour();
+    let at = |hours: i8| format!("0 {} * * *", (hour + hours) % 24);
+    json!([{ "opens": at(5), "closes": at(9) }])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn patch_waits_for_a_window_and_comes_without_a_change_of_the_version_that_is_asked_for()
+-> Result<()> {
+    let Some(site) = Site::new("patch").await? else {
+        return Ok(());
+    };
+    let operator = Operator::start(&site)?;
+    site.create("demo").await?;
+    site.wait_ready("demo").await?;
+    operator.settle(&site, "demo").await?;
+    operator.stop().await?;
+
+    // The platform offers a newer one from now on.
+    let offers = || Settings {
+        patch_versions: vec!["1.35.5".to_owned()],
+        ..site.settings()
+    };
+    let launch = Launch {
+        settings: offers(),
+        ..Launch::new(&site)?
+    };
+    let operator = launch.start(&site)?;
+    let maintenance = json!({ "autoPatch": true, "windows": closed() });
+    let asked = json!({ "spec": { "maintenance": maintenance, "upgrade": { "guard": "Warn" } } });
+    site.change("demo", &asked).await?;
+    let waits = |cluster: &TenantCluster| {
+        let conditions = cluster.status.iter().flat_map(|s| &s.conditions);
+        let mut found = conditions.filter(|c| c.type_ == "Progressing");
+        found
+            .any(|c| c.reason == "WaitingForWindow" && c.message.contains("the next one opens at "))
+    };
+    let cluster = site.wait("demo", waits).await?;
+    operator.settle(&site, "demo").await?;
+    let namespace = tenant_namespace(&cluster);
+    let image = async || -> Result<String> {
+        let deployments = site.objects(kinds::DEPLOYMENT, &namespace);
+        let deployment = deployments.get("control-plane").await?;
+        let containers = &deployment.data["spec"]["template"]["spec"]["containers"];
+        let mut containers = containers.as_array().into_iter().flatten();
+        let server = containers.find(|container| container["name"] == "kube-apiserver");
+        let image = server.and_then(|server| server["image"].as_str());
+        Ok(image.unwrap_or_default().to_owned())
+    };
+    ensure!(image().await?.ends_with(":v1.35.4"), "{}", image().await?);
+
+    // Another operator waits as this one does, and nothing is written at rest.
+    operator.stop_and_settle(&site, "demo").await?;
+    let launch = Launch {
+        settings: offers(),
+        ..Launch::new(&site)?
+    };
+    let operator = launch.start(&site)?;
+    operator.settle(&site, "demo").await?;
+    ensure!(image().await?.ends_with(":v1.35.4"), "{}", image().await?);
+
+    let open = json!({ "spec": { "maintenance": { "windows": null } } });
+    site.change("demo", &open).await?;
+    ends_well(&site, &operator).await?;
+    let over = site.clusters().get("demo").await?;
+    ensure!(over.spec.version == "1.35.4", "{}", over.spec.version);
+    let patch = over.status.and_then(|status| status.rollout?.patch);
+    ensure!(
+        patch.is_some_and(
+            |patch| (patch.version.as_str(), patch.asked.as_str()) == ("1.35.5", "1.35.4")
+        ),
+        "it is not noted"
+    );
+    ensure!(image().await?.ends_with(":v1.35.5"), "{}", image().await?);
+    operator.stop_and_settle(&site, "demo").await
+}

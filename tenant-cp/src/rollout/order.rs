@@ -47,6 +47,9 @@ pub struct Facts {
     pub other_templates: bool,
     /// Whether the user or a key wants something else than what runs, or it does not work as it is.
     pub wanted_now: bool,
+    /// Whether the operator takes a patch of Kubernetes by itself: nothing speaks against it, or it was begun and does not
+    /// serve yet.
+    pub takes_patch: bool,
     /// Whether a key is lost that pods read when they start: nobody knows then what they should be made from.
     pub keys_are_lost: bool,
 }
@@ -76,7 +79,7 @@ impl Facts {
             false => !self.parts().contains(&Progress::Behind),
         };
         let rest_is_held = self.other_templates && self.was_current && self.rest_is_behind;
-        (!is_over || rest_is_held).then(|| self.cause())
+        (!is_over || rest_is_held || self.takes_patch).then(|| self.cause())
     }
 
     fn parts(&self) -> [Progress; 3] {
@@ -90,7 +93,7 @@ impl Facts {
     }
 
     fn cause(&self) -> Cause {
-        match self.other_templates && !self.wanted_now {
+        match (self.other_templates || self.takes_patch) && !self.wanted_now {
             true => Cause::Fleet,
             false => Cause::Change,
         }
@@ -168,6 +171,7 @@ mod tests {
         was_current: true,
         other_templates: false,
         wanted_now: false,
+        takes_patch: false,
         keys_are_lost: false,
     };
 
@@ -236,10 +240,11 @@ mod tests {
             rest_is_behind in any::<bool>(),
             other_templates in any::<bool>(),
             wanted_now in any::<bool>(),
+            takes_patch in any::<bool>(),
             has_turn in any::<bool>(),
         ) {
             let facts = Facts {
-                etcd, control_plane, controllers, rest_is_behind, other_templates, wanted_now, ..CURRENT
+                etcd, control_plane, controllers, rest_is_behind, other_templates, wanted_now, takes_patch, ..CURRENT
             };
             let allowed = facts.allowed(has_turn);
             prop_assert!(
@@ -252,7 +257,7 @@ mod tests {
                 prop_assert!(!facts.wanted_now);
             }
             // Whoever has the turn can always go on, so no place is held for nothing.
-            if has_turn && facts.wanted().is_some() {
+            if has_turn && facts.wanted().is_some() && !takes_patch {
                 let waits_for_pods = facts.is_under_way();
                 let goes_on = (etcd == Progress::Behind && allowed.etcd)
                     || (control_plane == Progress::Behind && allowed.control_plane)

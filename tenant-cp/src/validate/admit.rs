@@ -7,12 +7,13 @@
 use std::borrow::Borrow;
 
 use api::{Reason, TenantCluster};
+use semver::Version;
 
 use crate::network::claims::conflicts;
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::validate::check::{check, ranges, storage};
-use crate::validate::{overlay, policy, quantity, rotation};
+use crate::validate::{maintenance, overlay, policy, quantity, rotation};
 use crate::version;
 
 /// What speaks against creating `new`, or against changing `old` into it. CEL rules of the CRD ran
@@ -114,20 +115,31 @@ fn transition(old: &TenantCluster, new: &TenantCluster) -> Vec<Problem> {
     problems
 }
 
+/// The version that serves, where it is of this minor: the operator may have taken a newer patch than was asked for.
+fn serves(tc: &TenantCluster, of: &Version) -> Option<Version> {
+    let version = version::parse(tc.status.as_ref()?.version.as_deref()?).ok()?;
+    version::is_same_minor(&version, of).then_some(version)
+}
+
 /// What is accepted but deserves a word, for [`warnings`](super::warnings) of a change.
 #[must_use]
 pub fn transition_warnings(old: &TenantCluster, new: &TenantCluster) -> Vec<String> {
     let mut warnings = Vec::new();
+    let stays = maintenance::stays_newer(old, new);
     if let (Ok(from), Ok(to)) = (
         version::parse(&old.spec.version),
         version::parse(&new.spec.version),
-    ) && (from.major, from.minor) == (to.major, to.minor)
+    ) && version::is_same_minor(&from, &to)
+        && let from = from.max(serves(new, &to).unwrap_or_else(|| to.clone()))
+        && old.spec.version != new.spec.version
         && to < from
+        && stays.is_none()
     {
         warnings.push(format!(
             "spec.version: {to} lacks the fixes that came with {from}"
         ));
     }
+    warnings.extend(stays);
     let (was, is) = (
         &old.spec.control_plane.endpoint,
         &new.spec.control_plane.endpoint,

@@ -13,7 +13,9 @@ use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::settings::access::AccessSettings;
 use crate::text;
-use crate::validate::{attached, encryption, features, load_balancers, quantity, scheduling};
+use crate::validate::{
+    attached, encryption, features, load_balancers, maintenance, quantity, scheduling,
+};
 
 /// As many as the resolver of a Linux machine reads, and Kubernetes and KubeVirt take
 /// (apimachinery `MaxDNSNameservers`; KubeVirt's `vmi-create-admitter.go`).
@@ -25,6 +27,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
     features::check_settings(settings, problems);
     encryption::check_settings(settings, problems);
     load_balancers::check_settings(&settings.load_balancers, problems);
+    maintenance::check_settings(settings, problems);
     nameservers(&settings.providers.kubevirt.nameservers, problems);
     access(&settings.access, problems);
     let pods = &settings.tenant_pods;

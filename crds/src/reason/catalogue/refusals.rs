@@ -40,6 +40,9 @@ macro_rules! with_refusals {
         /// Nodes of that version are too old for the control plane.
         /// Cause: The control plane was upgraded several times and the pool was left.
         VersionTooOld: Person, "Raise `spec.version` of the pool.";
+        /// The version is older than the platform allows.
+        /// Cause: A manifest of before the platform named the version as the least one, most often for a hole that it mends.
+        VersionBelowMinimum: Person, "Set `spec.version` to the one that the message names, or a newer patch of that minor.", since "0.2.0";
         /// A pool's nodes would be too old for the new control plane.
         /// Cause: The pool was left behind at earlier upgrades.
         NodePoolTooOld: Person, "Raise `spec.version` of that NodePool first, and wait until its machines are replaced.";
@@ -103,6 +106,9 @@ macro_rules! with_refusals {
         /// A tenant cluster cannot sleep by this schedule.
         /// Cause: A field is missing or out of its range, a day that no month has, or a time zone by its abbreviation.
         ScheduleRefused: Person, "Correct the field of `spec.hibernation.schedules` that is named, as the message says.", since "0.2.0";
+        /// Nobody can say when such a window of a tenant cluster is open.
+        /// Cause: A field is missing or out of its range, a day that no month has, or a time zone by its abbreviation.
+        WindowRefused: Person, "Correct the field of `spec.maintenance.windows` that is named, as the message says.", since "0.2.0";
         /// A tenant cluster cannot be held back until then.
         /// Cause: A day that no month has, or one that is more than 90 days ahead.
         HoldRefused: Person, "Choose a `spec.maintenance.heldUntil` as the message says, or remove it.", since "0.2.0";

@@ -39,6 +39,15 @@ const OF_CLUSTERS: Harmless = &[
         &["maintenance.heldUntil", "maintenance.priority"],
     ),
     (
+        "when the operator begins of itself, and the platform names the patches; what is read of windows is bounded",
+        &[
+            "maintenance.autoPatch",
+            "maintenance.windows[].closes",
+            "maintenance.windows[].opens",
+            "maintenance.windows[].timeZone",
+        ],
+    ),
+    (
         "when it runs itself; what is read of it is bounded",
         &[
             "hibernation.schedules[].sleep",

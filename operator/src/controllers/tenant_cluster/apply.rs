@@ -546,7 +546,13 @@ async fn write_finalizers(
         .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
         .await;
     match written {
-        Ok(cluster) => observed.cluster = cluster,
+        Ok(mut cluster) => {
+            // The version is the one that is to run, as before.
+            if cluster.spec.version == observed.patch.asked {
+                cluster.spec.version = observed.cluster.spec.version.clone();
+            }
+            observed.cluster = cluster;
+        }
         // Gone: that is what taking the finalizer off is for.
         Err(kube::Error::Api(status)) if status.code == 404 => {
             observed.cluster.metadata.finalizers = Some(finalizers);

@@ -30,6 +30,7 @@ use super::observed::{Etcd, EtcdSpace, EtcdSteps, Observed, Tenant, component_po
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
 use crate::hibernation::idle::Usage;
+use crate::maintenance::patches;
 use crate::parts::PARTS;
 use crate::restoring::begin;
 use crate::rollouts::queue::{Answer, Purpose, Turn};
@@ -119,6 +120,11 @@ pub async fn observe(
     if readable && !deleting {
         let lists = try_join_all(PARTS.map(|part| list(ctx, part.kind, &ns))).await?;
         objects.extend(lists.into_iter().flatten());
+    }
+    let live = objects.get(&Key::new("Deployment", &ns, names::CONTROL_PLANE));
+    let live = live.and_then(versions::version_of);
+    let (cluster, patch) = patches::taken(cluster, live, settings, now);
+    if readable && !deleting {
         for (kind, namespace, name) in unlisted(&cluster, &ns, &objects) {
             objects.extend(get(ctx, kind, Some(&namespace), &name).await?);
         }
@@ -210,6 +216,7 @@ pub async fn observe(
         start: Answer::Wait,
         turn: None,
         templates: ctx.templates.clone(),
+        patch,
         workers,
         list_due: ctx.tenants.is_due(&uid, LIST_SWEEP),
         tenant,

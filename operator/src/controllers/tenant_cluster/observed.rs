@@ -29,6 +29,7 @@ use crate::etcd_replacement::patience::Patience;
 use crate::etcd_space::looks::{Glance, LastSaid};
 use crate::hibernation::idle::Usage;
 use crate::hibernation::seen::Seen as HibernationSeen;
+use crate::maintenance::patches::Patch;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
 use crate::rotation::kubelets::Kubelets;
@@ -76,6 +77,8 @@ pub struct Observed {
     pub turn: Option<Answer>,
     /// Hash of the templates that the operator has now.
     pub templates: String,
+    /// Which patch of Kubernetes the operator takes by itself. The version of `cluster` is the one that is to run.
+    pub patch: Patch,
     /// Whether there are node pools or machines, so that there are (or will be) nodes.
     pub workers: bool,
     /// Whether the objects inside the tenant cluster have to be listed again.

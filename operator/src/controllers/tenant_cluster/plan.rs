@@ -141,8 +141,11 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         namespace = NamespacePlan::new(valid, now_observed, settings);
     }
     let observed = signs_anew.as_ref().unwrap_or(observed);
-    let facts = namespace.facts(observed, settings, upgrade.goes_on());
-    let Rollout { mut allowed, part } = rollout::plan(observed, facts, upgrade.goes_back(), now);
+    let goes_on = upgrade.goes_on() && !upgrade.is_own(observed);
+    let takes_patch = upgrade.takes_patch(observed);
+    let facts = namespace.facts(observed, settings, (goes_on, takes_patch));
+    let Rollout { mut allowed, part } =
+        rollout::plan(observed, facts, upgrade.keeps_its_place(observed), now);
     rotations.allow(&mut allowed);
     let held = restoring.as_ref().map(|next| next.held.clone());
     let mut held = held.unwrap_or_default();

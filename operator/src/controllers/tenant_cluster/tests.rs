@@ -38,6 +38,7 @@ mod idle;
 mod kms;
 mod losses;
 mod overlay;
+mod patches;
 mod quotas;
 mod restoring;
 mod rollouts;

@@ -43,6 +43,24 @@ pub(super) fn refused() -> Vec<(Value, &'static str)> {
             "spec.version: Kubernetes 1.99.0 is not supported: choose a patch release of 1.34, 1.35 or 1.36",
         ),
         (
+            spec(
+                json!({ "maintenance": { "windows": [{ "opens": "0 4 * * *", "closes": "0 4 * * *" }] } }),
+            ),
+            "opens and closes are the same moments: write two, as",
+        ),
+        (
+            spec(
+                json!({ "maintenance": { "windows": [{ "opens": "0 22 31 2 *", "closes": "0 4 * * *" }] } }),
+            ),
+            "spec.maintenance.windows[0].opens: \"0 22 31 2 *\" never comes: no such month has that day; choose another day",
+        ),
+        (
+            spec(json!({ "maintenance": { "windows": [
+                { "opens": "0 22 * * *", "closes": "0 4 * * *", "timeZone": "CEST" },
+            ] } })),
+            "spec.maintenance.windows[0].timeZone: \"CEST\" is no time zone of the IANA database",
+        ),
+        (
             json!({ "metadata": { "name": long } }),
             "the name may have at most 46 characters, because the tenant namespace is called covey-<name>-<10 characters>; choose a shorter one",
         ),

@@ -1,7 +1,8 @@
 //! What may be created beside others, and what may be changed into what.
 
 use super::*;
-use crate::validate::maintenance::admit_hold;
+use crate::settings::MinimumVersion;
+use crate::validate::maintenance::{admit_hold, admit_version};
 
 fn refused(old: Option<&Value>, new: &Value, others: &[Arc<TenantCluster>]) -> Vec<String> {
     let old = old.map(tc);
@@ -275,4 +276,145 @@ fn who_is_held_back_for_too_long_or_until_no_day_is_told_which_day_will_do() {
     );
     assert_eq!(admitted(Some(late), late), None, "it was so before");
     assert_eq!(admitted(Some(late), "2020-01-01T00:00:00Z"), None);
+}
+
+#[test]
+fn windows_that_nobody_can_open_are_refused_with_the_field() {
+    let windows = |windows: Value| json!({"spec": {"maintenance": {"windows": windows}}});
+    let nights =
+        json!({"opens": "0 22 * * 1-5", "closes": "0 4 * * *", "timeZone": "Europe/Berlin"});
+    assert_eq!(refused(None, &windows(json!([nights])), &[]), [""; 0]);
+    for (window, told) in [
+        (
+            json!({"opens": "0 25 * * *", "closes": "0 4 * * *"}),
+            "spec.maintenance.windows[1].opens: \"0 25 * * *\" cannot be read",
+        ),
+        (
+            json!({"opens": "0 22 31 2 *", "closes": "0 4 * * *"}),
+            "spec.maintenance.windows[1].opens: \"0 22 31 2 *\" never comes: no such month has that day",
+        ),
+        (
+            json!({"opens": "0 22 * * *", "closes": "* * * * *"}),
+            "spec.maintenance.windows[1].closes: \"* * * * *\" comes more than 4 times a day",
+        ),
+        (
+            json!({"opens": "0 22 * * *", "closes": "0 4 * * *", "timeZone": "CET/Berlin"}),
+            "spec.maintenance.windows[1].timeZone: \"CET/Berlin\" is no time zone of the IANA database",
+        ),
+    ] {
+        let refused = refused(None, &windows(json!([nights, window])), &[]);
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        assert!(refused[0].starts_with(told), "{}", refused[0]);
+    }
+}
+
+#[test]
+fn what_is_older_than_the_platform_allows_is_refused_once_it_counts() {
+    let settings = Settings {
+        minimum_versions: vec![MinimumVersion {
+            version: "1.35.6".to_owned(),
+            from: "2026-11-30T12:00:00Z".to_owned(),
+        }],
+        ..Settings::default()
+    };
+    let asks = |version: &str| tc(&json!({"spec": {"version": version}}));
+    let at = |old: Option<&str>, new: &str, now: &str| {
+        let old = old.map(asks);
+        let problem = admit_version(old.as_ref(), &asks(new), &settings, now.parse().unwrap());
+        problem.map(|problem| problem.to_string())
+    };
+    let (before, then) = ("2026-11-30T11:59:59Z", "2026-11-30T12:00:00Z");
+    assert_eq!(at(None, "1.35.5", before), None);
+    let told = "spec.version: the platform allows nothing older than 1.35.6 of Kubernetes 1.35: choose 1.35.6 or a newer patch";
+    assert_eq!(at(None, "1.35.5", then).as_deref(), Some(told));
+    assert_eq!(at(Some("1.35.7"), "1.35.5", then).as_deref(), Some(told));
+    assert_eq!(at(Some("1.34.9"), "1.35.0", then).as_deref(), Some(told));
+    // Whoever was there before may change everything else.
+    assert_eq!(at(Some("1.35.4"), "1.35.4", then), None);
+    assert_eq!(at(None, "1.35.6", then), None);
+    assert_eq!(at(None, "1.34.0", then), None, "of another minor");
+}
+
+#[test]
+fn who_asks_for_an_older_patch_than_runs_is_told_what_becomes_of_it() {
+    let of = |version: &str, auto: bool| {
+        tc(&json!({
+            "spec": {"version": version, "maintenance": {"autoPatch": auto}},
+            "status": {"version": "1.35.6"},
+        }))
+    };
+    let stays = "spec.version: 1.35.6 runs and stays, because with spec.maintenance.autoPatch 1.35.3 is the least that runs; \
+                 set autoPatch to false to go back";
+    assert_eq!(
+        transition_warnings(&of("1.35.4", true), &of("1.35.3", true)),
+        [stays]
+    );
+    // What was raised by the operator is no downgrade of its user's.
+    let raised = "spec.version: 1.35.6 runs and stays, because with spec.maintenance.autoPatch 1.35.5 is the least that runs; \
+                  set autoPatch to false to go back";
+    assert_eq!(
+        transition_warnings(&of("1.35.4", true), &of("1.35.5", true)),
+        [raised]
+    );
+    for version in ["1.35.3", "1.35.5"] {
+        let lacks = format!("spec.version: {version} lacks the fixes that came with 1.35.6");
+        assert_eq!(
+            transition_warnings(&of("1.35.4", false), &of(version, false)),
+            [lacks]
+        );
+    }
+    assert_eq!(
+        transition_warnings(&of("1.35.4", true), &of("1.35.4", false)),
+        [""; 0]
+    );
+    assert_eq!(
+        transition_warnings(&of("1.35.4", true), &of("1.35.7", true)),
+        [""; 0]
+    );
+}
+
+#[test]
+fn versions_of_the_configuration_are_checked_when_it_is_loaded() {
+    let least = |version: &str, from: &str| MinimumVersion {
+        version: version.to_owned(),
+        from: from.to_owned(),
+    };
+    let moment = "2027-01-31T12:00:00Z";
+    let told = |patches: &[&str], minimum: Vec<MinimumVersion>| {
+        let settings = Settings {
+            patch_versions: patches.iter().map(|patch| (*patch).to_owned()).collect(),
+            minimum_versions: minimum,
+            ..Settings::default()
+        };
+        let problems = check_settings(&settings);
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(&["1.34.9", "1.35.6"], vec![least("1.35.6", moment)]),
+        [""; 0]
+    );
+    assert_eq!(
+        told(&[], vec![least("1.35.6", moment), least("1.34.2", moment)]),
+        [""; 0]
+    );
+    let problems = told(
+        &["1.35", "1.33.2", "1.35.5"],
+        vec![
+            least("1.35.6", "2027-02-31T12:00:00Z"),
+            least("1.35.4", moment),
+            least("1.99.0", moment),
+        ],
+    );
+    let begins = [
+        "patchVersions[0]: \"1.35\" is not a version",
+        "patchVersions[1]: Kubernetes 1.33.2 is not supported",
+        "minimumVersions[0].from: \"2027-02-31T12:00:00Z\" is no moment: write one in UTC",
+        "minimumVersions[0].version: 1.35.6 is newer than 1.35.5, the newest of patchVersions",
+        "minimumVersions[1].version: 1.35 has a least patch already",
+        "minimumVersions[2].version: Kubernetes 1.99.0 is not supported",
+    ];
+    assert_eq!(problems.len(), begins.len(), "{problems:#?}");
+    for (problem, begin) in problems.iter().zip(begins) {
+        assert!(problem.starts_with(begin), "{problem}");
+    }
 }

@@ -1,6 +1,6 @@
 //! What replaces the machines of a pool.
 
-use api::tenant_cluster::{ClientTurn, NodesOfBefore, RotationStatus};
+use api::tenant_cluster::{NodeAuthorityTurn, NodesOfBefore, RotationStatus};
 
 use super::*;
 
@@ -19,11 +19,11 @@ fn changed_kubelet_rolls_and_new_machines_have_it() {
 /// The second generation of `client-ca` signs, since now.
 fn rotated(world: &mut World, nodes: NodesOfBefore, hold: bool) {
     let cluster = world.cluster.as_mut().unwrap();
-    cluster.spec.rotation.client_ca = Some(ClientTurn {
+    cluster.spec.rotation.client_ca = Some(NodeAuthorityTurn {
         generation: 2,
         hold,
         nodes,
-        ..ClientTurn::default()
+        ..NodeAuthorityTurn::default()
     });
     cluster.status.as_mut().unwrap().rotation = vec![RotationStatus {
         name: "clientCA".to_owned(),

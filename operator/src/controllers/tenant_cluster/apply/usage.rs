@@ -30,8 +30,11 @@ const PATIENCE: Duration = Duration::from_secs(4);
 pub(super) async fn ask(ctx: &Context, observed: &mut Observed, now: Timestamp) {
     let counted = counted(ctx, observed).await;
     let wakes = wakes(ctx).await;
+    // What is not known now may be as it was.
+    let before = observed.usage.newest().filter(|_| counted.is_err());
     let look = Look {
         at: now,
+        blocking: before.and_then(|before| before.blocking.clone()),
         counted,
         wakes,
     };

@@ -28,8 +28,14 @@ pub(super) async fn ask(
     now: Timestamp,
 ) {
     let blocking = blocking(ctx, address, step, observed, now).await;
+    let blocking = blocking.map_or_else(Blocking::Unknown, Blocking::By);
+    if let Some(look) = &mut observed.usage.now {
+        look.blocking = Some(blocking.clone());
+        let uid = observed.cluster.metadata.uid.as_deref().unwrap_or_default();
+        ctx.usage_looks.record(uid, look.clone());
+    }
     if let Some(seen) = &mut observed.hibernation {
-        seen.blocking = Some(blocking.map_or_else(Blocking::Unknown, Blocking::By));
+        seen.blocking = Some(blocking);
     }
 }
 

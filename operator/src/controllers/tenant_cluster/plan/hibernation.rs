@@ -114,10 +114,10 @@ impl Sleep {
         };
         let mut plan = hibernation::plan(&looked);
         let is_asked_for = spec.enabled || scheduled.is_some();
-        if !is_asked_for && facts.is_none() && matches!(plan.phase, Phase::Busy(_)) {
-            // As above.
-            let enabled = false;
-            plan = hibernation::plan(&hibernation::Observed { enabled, ..looked });
+        if !is_asked_for && facts.is_none() && plan.phase == Phase::Awake && busy.is_none() {
+            // What the last look found is said until the next one.
+            let why = idle::kept_awake(observed, now);
+            plan.phase = why.map_or(Phase::Awake, Phase::Busy);
         }
         let place = seen.place.as_ref();
         let uid = observed.cluster.metadata.uid.as_deref().unwrap_or_default();

@@ -107,8 +107,14 @@ impl NamespacePlan {
         tenant_objects::Wanted::new(&self.served, observed, settings, addresses)
     }
 
-    /// What a rollout is decided by; `goes_on`: an upgrade does.
-    pub(super) fn facts(&self, observed: &Observed, settings: &Settings, goes_on: bool) -> Facts {
+    /// What a rollout is decided by; `goes_on`: an upgrade that its user asked for does; `takes_patch`: the operator takes one by
+    /// itself.
+    pub(super) fn facts(
+        &self,
+        observed: &Observed,
+        settings: &Settings,
+        (goes_on, takes_patch): (bool, bool),
+    ) -> Facts {
         let [etcd, control_plane, controllers] = self.progress;
         let known = observed.rollout();
         let other_templates = known.and_then(|r| r.templates.as_ref()) != Some(&observed.templates);
@@ -138,6 +144,7 @@ impl NamespacePlan {
             }),
             other_templates,
             wanted_now: goes_on || rollout::is_wanted_now(observed, &self.workloads),
+            takes_patch,
             keys_are_lost: rollout::are_keys_lost(observed),
         }
     }

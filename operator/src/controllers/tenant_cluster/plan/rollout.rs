@@ -4,7 +4,7 @@
 //! is made anew all the same.
 
 use api::tenant_cluster::{Maintenance, RolloutBegun, RolloutStatus};
-use api::{Reason, TenantCluster, TenantClusterStatus};
+use api::{Reason, TenantClusterStatus};
 use jiff::Timestamp;
 use kit_objects::known::Known;
 use kit_objects::object::{self, Object};
@@ -19,6 +19,7 @@ use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::observed::component_pods::{ComponentPod, rolled_out};
 use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::maintenance::{self, Wait, patches};
 use crate::rollouts::queue::Answer;
 use crate::status::Waiting;
 
@@ -112,32 +113,39 @@ pub(super) fn as_seen_after(valid: &Validated, observed: &Observed, before: Prog
     as_it_serves(valid, before, serves)
 }
 
-/// `goes_back`: pods of another version are being taken back, which waits for nobody.
-pub(super) fn plan(observed: &Observed, facts: Facts, goes_back: bool, now: Timestamp) -> Rollout {
+/// `keeps_its_place`: an upgrade is taken back, which waits for nobody, or was and holds up others.
+pub(super) fn plan(
+    observed: &Observed,
+    facts: Facts,
+    keeps_its_place: bool,
+    now: Timestamp,
+) -> Rollout {
     let mut part = Part::new(PartName::Rollout);
     let wanted = facts.wanted();
     let begins = (wanted == Some(Cause::Fleet) && observed.turn == Some(Answer::Go))
-        .then(|| begun(observed, now))
+        .then(|| begun(observed, facts, now))
         .flatten();
     // That it was the operator that began cannot be seen again once it is broken by it.
     let has_turn = observed.turn == Some(Answer::Go) && begins.is_none();
-    let held = held_until(observed, facts, now).filter(|_| !goes_back);
+    let wait = own_wait(observed, facts, now).filter(|_| !keeps_its_place);
     if let Some(begins) = begins {
         part.actions.push(Action::KeepRollout(Box::new(begins)));
     }
     match (wanted, observed.turn) {
-        (Some(Cause::Fleet), None) if let Some(until) = held => {
-            part.waiting = Some(Waiting {
-                reason: Reason::WaitingForRollout,
-                message: format!(
-                    "the operator or its configuration changed, and spec.maintenance.heldUntil holds this tenant cluster back \
-                     until {until}"
-                ),
-            });
+        (Some(Cause::Fleet), None) if let Some(wait) = wait => {
+            part.waiting = Some(told("the operator or its configuration changed, and", wait));
+        }
+        // Nobody asks for another turn while a patch waits.
+        (None, None)
+            if let Some(due) = &observed.patch.due
+                && let Some(wait) = due.waits =>
+        {
+            let what = format!("Kubernetes {} is to be taken, and", due.version);
+            part.waiting = Some(told(&what, wait));
         }
         (Some(cause), None) => part.actions.push(Action::AskForTurn {
             cause,
-            is_under_way: facts.is_under_way() || goes_back,
+            is_under_way: facts.is_under_way() || keeps_its_place,
         }),
         (Some(_), Some(Answer::Wait)) => {
             part.waiting = Some(Waiting {
@@ -164,33 +172,55 @@ pub(super) fn plan(observed: &Observed, facts: Facts, goes_back: bool, now: Time
     }
 }
 
-/// Until when it is held back by its user; none where it is not, or has begun.
-pub(super) fn held_until(observed: &Observed, facts: Facts, now: Timestamp) -> Option<Timestamp> {
+fn told(what: &str, wait: Wait) -> Waiting {
+    Waiting {
+        reason: wait.reason(),
+        message: format!("{what} {}", wait.words()),
+    }
+}
+
+/// Why its user has nothing begin now that the operator wants; none where it may, or has begun.
+pub(super) fn own_wait(observed: &Observed, facts: Facts, now: Timestamp) -> Option<Wait> {
     let toward = observed.rollout().and_then(|known| known.toward.as_ref());
     let has_begun = toward.is_some_and(|toward| toward.templates == observed.templates);
-    let until = observed.cluster.spec.maintenance.holds(now)?;
-    (!has_begun && !facts.is_under_way()).then_some(until)
+    // Where a patch may begin all the same, it comes with the new templates.
+    let is_open = facts.takes_patch || (has_begun && facts.other_templates);
+    maintenance::waits(&observed.cluster, now).filter(|_| !is_open && !facts.is_under_way())
+}
+
+/// When what waits by its user's wish may begin; none where nothing does.
+pub(super) fn again(observed: &Observed, facts: Facts, now: Timestamp) -> Option<Timestamp> {
+    let due = observed.patch.due.as_ref();
+    let of_patch = due.and_then(|due| due.waits);
+    let of_fleet = own_wait(observed, facts, now).filter(|_| facts.wanted() == Some(Cause::Fleet));
+    let waits = [of_patch, of_fleet].into_iter().flatten();
+    waits.filter_map(Wait::until).min()
 }
 
 /// Hash of what its user asks for, as far as pods are made from it.
-fn asked(cluster: &TenantCluster) -> String {
-    let mut spec = cluster.spec.clone();
+fn asked(observed: &Observed) -> String {
+    let mut spec = observed.cluster.spec.clone();
     spec.maintenance = Maintenance::default();
+    // A patch that the operator takes is none of it.
+    spec.version.clone_from(&observed.patch.asked);
     // A spec that cannot be written is none that was followed before.
     object::hash(&serde_json::to_value(spec).unwrap_or_default())
 }
 
 /// What is to stand in the status before anything is changed because the operator is another one; none where it does.
-fn begun(observed: &Observed, now: Timestamp) -> Option<RolloutStatus> {
+fn begun(observed: &Observed, facts: Facts, now: Timestamp) -> Option<RolloutStatus> {
     let known = observed.rollout().cloned().unwrap_or_default();
     let toward = known.toward.as_ref();
     let stands = toward.is_some_and(|toward| toward.templates == observed.templates);
-    (!stands).then(|| RolloutStatus {
+    let takes = facts.takes_patch && observed.patch.awaits_turn(&observed.cluster);
+    let note = observed.patch.note().filter(|_| takes);
+    (!stands || note.is_some()).then(|| RolloutStatus {
         toward: Some(RolloutBegun {
             templates: observed.templates.clone(),
             since: now.to_string(),
         }),
         held: false,
+        patch: note.or(known.patch.clone()),
         ..known
     })
 }
@@ -202,7 +232,7 @@ pub(super) fn is_wanted_now(observed: &Observed, workloads: &[Object]) -> bool {
     let followed = observed.rollout().and_then(|known| known.asked.as_ref());
     // When it is held back, and whom it goes before, makes no pods.
     let spec_changed = seen != observed.cluster.metadata.generation
-        && followed.is_none_or(|followed| *followed != asked(&observed.cluster));
+        && followed.is_none_or(|followed| *followed != asked(observed));
     let keys_changed = workloads.iter().any(|wanted| {
         let live = observed.objects.get(&wanted.key());
         live.is_some_and(|live| template::has_other_keys(wanted, live))
@@ -272,7 +302,9 @@ pub(super) fn record(
     if facts.is_over() && rest_is_over && (is_in_place || observed.has_been_ready()) {
         rollout.templates = Some(observed.templates.clone());
     }
-    rollout.asked = Some(asked(&observed.cluster));
+    rollout.asked = Some(asked(observed));
+    rollout.patch = observed.patch.kept(&observed.cluster);
+    rollout.failed_patch = patches::refused(&observed.cluster, &observed.patch.asked);
     let is_current = rollout.templates.as_ref() == Some(&observed.templates);
     rollout.held = match observed.turn {
         Some(Answer::Held) => true,

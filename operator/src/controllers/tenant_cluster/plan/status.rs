@@ -22,6 +22,7 @@ use crate::status::Waiting;
 mod addons;
 mod conditions;
 pub(super) mod controllers;
+mod minimum;
 mod parts;
 
 pub(super) use conditions::conditions;
@@ -51,9 +52,12 @@ pub(super) fn report(
     observed: &Observed,
     now: Timestamp,
 ) -> Plan {
+    // Who waits by its user's wish keeps no place in the queue, and holds up nobody.
+    let waits = super::rollout::own_wait(observed, rollout, now).is_some();
+    let wanted = rollout.wanted();
     let mut plan = Plan {
         parts,
-        rollout: rollout.wanted(),
+        rollout: wanted.filter(|cause| *cause == Cause::Change || !waits),
         ..Plan::unchanged(observed)
     };
     let is_in_place = in_place.is_some();
@@ -77,6 +81,7 @@ pub(super) fn report(
     let mut set = conditions(&mut plan, observed, now);
     parts::report(&mut set, valid, observed);
     controllers::report(&mut set, observed);
+    let outdated = minimum::report(&mut set, observed, now);
     let without_controllers = controllers::missing(&set, observed);
     if let Tenant::Answers { way, .. } = &observed.tenant {
         set.reached(way);
@@ -176,6 +181,10 @@ pub(super) fn report(
         let notice = Notice::warning(problem.reason, problem.message.clone());
         plan.events.push(notice);
     }
+    plan.events.extend(outdated);
+    plan.status
+        .minimum_version
+        .clone_from(&observed.patch.minimum);
     let repairs = [
         Reason::ReplacingMember,
         Reason::ResizingEtcd,
@@ -222,8 +231,12 @@ pub(super) fn report(
         // Who has a place gives it up after a while, and tells nobody. One of the fleet does not.
         requeue_after = requeue_after.min(crate::rollouts::queue::PATIENCE);
     }
-    if waits_for_turn && let Some(until) = super::rollout::held_until(observed, rollout, now) {
-        let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();
+    let of_maintenance = super::rollout::again(observed, rollout, now);
+    for moment in [of_maintenance, minimum::again(observed, now)]
+        .into_iter()
+        .flatten()
+    {
+        let left = Duration::try_from(moment.duration_since(now)).unwrap_or_default();
         // Later than the moment, never earlier.
         requeue_after = requeue_after.min(left + Duration::from_millis(1));
     }

@@ -46,6 +46,8 @@ pub(super) enum Upgrade {
         may_begin: bool,
         is_told: bool,
         snapshot: snapshot::State,
+        /// It is the operator's wish, and has not had its turn: it does not begin before.
+        awaits_turn: bool,
     },
     /// Nothing does, and a Snapshot is made, or waited for.
     Snapshotting {
@@ -110,6 +112,7 @@ impl Upgrade {
             return Self::Asking(wanted);
         };
         let mut findings = findings(&wanted, (valid, &inside), observed, settings, now);
+        let awaits_turn = observed.patch.awaits_turn(&observed.cluster);
         let snapshot = facts::snapshot(&wanted, observed, now);
         if let snapshot::State::Unavailable(finding) = &snapshot {
             findings.push(finding.clone());
@@ -120,7 +123,7 @@ impl Upgrade {
             snapshot,
             snapshot::State::Absent | snapshot::State::Awaited(_)
         );
-        match may_begin && is_awaited {
+        match may_begin && is_awaited && !awaits_turn {
             true => Self::Snapshotting {
                 wanted,
                 findings,
@@ -132,8 +135,37 @@ impl Upgrade {
                 findings,
                 may_begin,
                 snapshot,
+                awaits_turn,
             },
         }
+    }
+
+    /// Whether it is the operator's wish, and not its user's.
+    pub(super) fn is_own(&self, observed: &Observed) -> bool {
+        let wanted = self.wanted();
+        wanted.is_some_and(|wanted| observed.patch.is_own(&wanted.to))
+    }
+
+    /// Whether it waits for nobody's turn: it is taken back, or is a patch that was, and is no other's meanwhile.
+    pub(super) fn keeps_its_place(&self, observed: &Observed) -> bool {
+        self.goes_back() || (matches!(self, Self::Failed { .. }) && self.is_own(observed))
+    }
+
+    /// Whether the operator takes a patch by itself: it may begin, or has begun. One that failed keeps its place, so that one
+    /// that is bad breaks no more than are rolled out at a time.
+    pub(super) fn takes_patch(&self, observed: &Observed) -> bool {
+        let may_be = match self {
+            Self::None => false,
+            Self::Judged {
+                awaits_turn: true,
+                may_begin,
+                is_told,
+                ..
+            } => *may_begin && *is_told,
+            Self::Asking(_) => !observed.patch.awaits_turn(&observed.cluster),
+            _ => true,
+        };
+        may_be && self.is_own(observed)
     }
 
     fn wanted(&self) -> Option<&Wanted> {
@@ -152,8 +184,11 @@ impl Upgrade {
         match self {
             Self::Asking(_) | Self::Snapshotting { .. } => true,
             Self::Judged {
-                may_begin, is_told, ..
-            } => !(*may_begin && *is_told),
+                may_begin,
+                is_told,
+                awaits_turn,
+                ..
+            } => !(*may_begin && *is_told) || *awaits_turn,
             Self::None | Self::Emulating { .. } | Self::Begun { .. } | Self::Failed { .. } => false,
         }
     }

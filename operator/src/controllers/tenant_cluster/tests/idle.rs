@@ -127,3 +127,65 @@ fn it_sleeps_all_the_same_wherever_the_operator_is_another_one() {
     live(&mut world, 2);
     assert_eq!((phase(&world), idle_since(&world)), (None, None));
 }
+
+fn progressing(world: &World) -> (String, String, String) {
+    let status = world.cluster.status.clone().unwrap();
+    let mut conditions = status.conditions.into_iter();
+    let told = conditions.find(|c| c.type_ == "Progressing").unwrap();
+    (told.status, told.reason, told.message)
+}
+
+#[test]
+fn who_is_kept_awake_by_a_webhook_is_told_so_steadily_and_without_writes() {
+    let mut world = unused();
+    world.sleep.webhooks = [("policy/a.example.com", "Fail")].into();
+    live(&mut world, 90);
+    assert_eq!(phase(&world), None);
+    let told = progressing(&world);
+    assert_eq!(
+        (told.0.as_str(), told.1.as_str()),
+        ("True", "FallingAsleep")
+    );
+    assert!(
+        told.2.contains("webhook policy/a.example.com"),
+        "{}",
+        told.2
+    );
+    let (writes, looks) = (world.writes, world.sleep.look.1);
+    live(&mut world, 120);
+    assert!(world.sleep.look.1 > looks + 5, "it is looked at");
+    assert_eq!(progressing(&world), told);
+    assert_eq!(world.writes, writes, "what is said is steady");
+    // What is not known now may be as it was.
+    world.sleep.used = None;
+    live(&mut world, 30);
+    assert_eq!((progressing(&world), world.writes), (told.clone(), writes));
+    // Nor does another operator say anything else.
+    world.sleep.used = Some(7);
+    world.sleep.look.0 = None;
+    live(&mut world, 30);
+    assert_eq!(progressing(&world), told);
+    // Whoever uses it is not to sleep any more.
+    world.sleep.used = Some(8);
+    live(&mut world, 20);
+    assert_eq!(progressing(&world).1, "AsDesired");
+    world.sleep.webhooks.clear();
+    live(&mut world, 120);
+    assert_eq!(phase(&world), Some(HibernationPhase::Asleep));
+}
+
+#[test]
+fn what_a_webhook_is_to_do_meanwhile_is_no_matter_of_the_look_before() {
+    let mut world = unused();
+    world.sleep.webhooks = [("policy/a.example.com", "Fail")].into();
+    live(&mut world, 90);
+    world.cluster.spec.hibernation.webhooks = api::tenant_cluster::HibernationWebhooks::Relax;
+    live(&mut world, 1);
+    assert_eq!(
+        phase(&world),
+        None,
+        "it is looked at anew before anything is done"
+    );
+    live(&mut world, 20);
+    assert_eq!(phase(&world), Some(HibernationPhase::Asleep));
+}

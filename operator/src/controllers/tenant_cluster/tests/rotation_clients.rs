@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use api::tenant_cluster::{ClientTurn, NodesOfBefore, RotationPhase, RotationStatus};
+use api::tenant_cluster::{NodeAuthorityTurn, NodesOfBefore, RotationPhase, RotationStatus};
 use base64::engine::general_purpose::STANDARD;
 use tenant_cp::generations::{authority_name, of_authority};
 use tenant_cp::names;
@@ -14,15 +14,15 @@ use tenant_cp::rollout::template;
 
 use super::*;
 
-fn turn(world: &mut World, asked: ClientTurn) {
+fn turn(world: &mut World, asked: NodeAuthorityTurn) {
     world.cluster.spec.rotation.client_ca = Some(asked);
     *world.cluster.metadata.generation.as_mut().unwrap() += 1;
 }
 
-fn to(generation: u32) -> ClientTurn {
-    ClientTurn {
+fn to(generation: u32) -> NodeAuthorityTurn {
+    NodeAuthorityTurn {
         generation,
-        ..ClientTurn::default()
+        ..NodeAuthorityTurn::default()
     }
 }
 
@@ -209,7 +209,7 @@ fn nobody_is_refused_and_the_end_is_the_new_one_alone() {
 }
 
 /// The new one signs, and one node of before is there.
-fn drained(asked: ClientTurn) -> (World, Parties) {
+fn drained(asked: NodeAuthorityTurn) -> (World, Parties) {
     let mut world = ready(large());
     let made = world.now.checked_sub(jiff::SignedDuration::from_hours(1));
     let machines = [("workers-a".to_owned(), made.ok())];
@@ -275,7 +275,7 @@ fn last_certificate_of_a_kubelet_ends_after_a_year() {
 
 #[test]
 fn who_says_so_waits_for_no_node_and_machines_of_before_are_known_afterwards() {
-    let asked = ClientTurn {
+    let asked = NodeAuthorityTurn {
         nodes: NodesOfBefore::Replace,
         ..to(2)
     };
@@ -285,7 +285,7 @@ fn who_says_so_waits_for_no_node_and_machines_of_before_are_known_afterwards() {
     assert_eq!(until, Some(world.now));
     turn(
         &mut world,
-        ClientTurn {
+        NodeAuthorityTurn {
             complete: Some(2),
             ..asked
         },

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use api::tenant_cluster::{ClusterTurn, NodesOfBefore, RotationPhase, RotationStatus};
+use api::tenant_cluster::{NodeAuthorityTurn, NodesOfBefore, RotationPhase, RotationStatus};
 use base64::engine::general_purpose::STANDARD;
 use tenant_cp::certificates::OF_CLUSTER;
 use tenant_cp::generations::{authority_name, of_authority};
@@ -16,15 +16,15 @@ use super::*;
 
 const NAME: &str = "clusterCA";
 
-fn turn(world: &mut World, asked: ClusterTurn) {
+fn turn(world: &mut World, asked: NodeAuthorityTurn) {
     world.cluster.spec.rotation.cluster_ca = Some(asked);
     *world.cluster.metadata.generation.as_mut().unwrap() += 1;
 }
 
-fn to(generation: u32) -> ClusterTurn {
-    ClusterTurn {
+fn to(generation: u32) -> NodeAuthorityTurn {
+    NodeAuthorityTurn {
         generation,
-        ..ClusterTurn::default()
+        ..NodeAuthorityTurn::default()
     }
 }
 
@@ -237,7 +237,7 @@ fn nobody_is_cut_off_and_the_end_is_the_new_one_alone() {
 }
 
 /// The new one signs, and one node of before is there.
-fn drained(asked: ClusterTurn) -> (World, Parties) {
+fn drained(asked: NodeAuthorityTurn) -> (World, Parties) {
     let mut world = ready(minimal());
     let made = world.now.checked_sub(jiff::SignedDuration::from_hours(1));
     world.kubelets.machines = [("workers-a".to_owned(), made.ok())].into();
@@ -283,7 +283,7 @@ fn nodes_of_before_are_waited_for_and_believe_what_is_shown_until_they_are_gone(
 
 #[test]
 fn who_says_so_waits_for_no_node_and_machines_of_before_are_known_afterwards() {
-    let asked = ClusterTurn {
+    let asked = NodeAuthorityTurn {
         nodes: NodesOfBefore::Replace,
         ..to(2)
     };
@@ -291,7 +291,7 @@ fn who_says_so_waits_for_no_node_and_machines_of_before_are_known_afterwards() {
     assert!(!waits(&world).contains("to Replace"), "{}", waits(&world));
     let since = crate::rotation::kubelets::replaced_before(&world.cluster);
     assert_eq!(since, Some(world.now));
-    let complete = ClusterTurn {
+    let complete = NodeAuthorityTurn {
         complete: Some(2),
         ..asked
     };
@@ -329,7 +329,7 @@ fn until_it_is_dropped_the_one_of_before_signs_again_and_no_node_is_waited_for()
 #[test]
 fn authority_that_nodes_of_before_would_not_believe_never_signs() {
     let mut world = ready(minimal());
-    let held = ClusterTurn {
+    let held = NodeAuthorityTurn {
         hold: true,
         ..to(2)
     };

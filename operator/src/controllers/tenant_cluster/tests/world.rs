@@ -24,6 +24,7 @@ use crate::etcd_replacement::patience::Patience;
 use crate::etcd_replacement::step::Step;
 use crate::etcd_space::looks::{Glance, LastSaid};
 use crate::etcd_space::plan::Step as SpaceStep;
+use crate::maintenance::patches;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
 use crate::rotation::kubelets::Kubelets;
@@ -295,11 +296,16 @@ impl World {
             objects.extend(self.pods.clone());
             pods = Some(component_pods::of(&objects));
         }
+        let live = objects.get(&Key::new("Deployment", NS, tenant_cp::names::CONTROL_PLANE));
+        let live = live.and_then(versions::version_of);
+        let (cluster, patch) = patches::taken(self.cluster.clone(), live, &self.settings, self.now);
         Observed {
             pods,
             turn: None,
             templates: self.templates.to_owned(),
-            cluster: self.cluster.clone(),
+            upgrade_snapshot: self.see_snapshot(&cluster),
+            cluster,
+            patch,
             network: network::decide(&self.cluster, &self.others, &self.settings.network),
             others: self.others.clone(),
             claimed_hosts: self.claimed_hosts.clone(),
@@ -329,7 +335,6 @@ impl World {
             rewritten: None,
             aggregated: None,
             roots: None,
-            upgrade_snapshot: self.see_snapshot(),
             room: self.room.clone(),
             nodes: self.nodes.clone(),
             kubelets: self.see_machines(),
@@ -420,7 +425,8 @@ impl World {
                     return false;
                 }
                 self.own(action);
-                observed.cluster = self.cluster.clone();
+                observed.cluster.status = self.cluster.status.clone();
+                observed.cluster.metadata = self.cluster.metadata.clone();
                 if matches!(action, Action::KeepRestore { .. }) {
                     observed.restore = self.see_restore();
                 }
@@ -521,7 +527,8 @@ impl World {
                     return false;
                 }
                 self.own(&Action::KeepEtcd(etcd.clone()));
-                observed.cluster = self.cluster.clone();
+                observed.cluster.status = self.cluster.status.clone();
+                observed.cluster.metadata = self.cluster.metadata.clone();
             }
             Action::RelieveEtcd { .. } if self.refuses => {
                 observed.etcd_steps.refusal = Some("not now".to_owned());
@@ -661,9 +668,9 @@ impl World {
         }
     }
 
-    fn see_snapshot(&self) -> Option<Arc<Snapshot>> {
-        let upgrade = versions::wanted(&self.cluster)?;
-        let name = snapshot::name(&upgrade, &self.cluster);
+    fn see_snapshot(&self, cluster: &TenantCluster) -> Option<Arc<Snapshot>> {
+        let upgrade = versions::wanted(cluster)?;
+        let name = snapshot::name(&upgrade, cluster);
         self.snapshots.get(&name).cloned()
     }
 

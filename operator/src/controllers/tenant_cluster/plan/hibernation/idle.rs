@@ -12,7 +12,7 @@ use super::said::Why;
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::controllers::tenant_cluster::plan::types::{Action, Part, Plan};
-use crate::hibernation::idle;
+use crate::hibernation::{idle, webhooks};
 
 /// Pause after a look that was due and could not be had.
 const AGAIN: Duration = Duration::from_secs(60);
@@ -24,6 +24,13 @@ pub(super) fn asleep_since(observed: &Observed, now: Timestamp) -> Option<Timest
         true => idle::is_over(&observed.cluster, now),
         false => idle::is_confirmed(&observed.cluster, &observed.usage, now),
     }
+}
+
+/// Why it is not put to sleep although nobody uses it, as the newest look found.
+pub(super) fn kept_awake(observed: &Observed, now: Timestamp) -> Option<String> {
+    idle::is_over(&observed.cluster, now)?;
+    let blocking = observed.usage.newest()?.blocking.as_ref()?;
+    webhooks::kept_awake(blocking, observed.cluster.spec.hibernation.webhooks)
 }
 
 /// Looks whether somebody uses it; none where that is not to be known now.

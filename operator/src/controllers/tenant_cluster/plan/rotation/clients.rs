@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use api::tenant_cluster::{ClientTurn, NodesOfBefore};
+use api::tenant_cluster::{NodeAuthorityTurn, NodesOfBefore};
 use jiff::{SignedDuration, Timestamp};
 use kit_objects::known::Known;
 use pki::{Key, KeyPair, Store};
@@ -135,7 +135,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
     }
 }
 
-fn asked(observed: &Observed) -> Option<&ClientTurn> {
+fn asked(observed: &Observed) -> Option<&NodeAuthorityTurn> {
     observed.cluster.spec.rotation.client_ca.as_ref()
 }
 
@@ -154,7 +154,7 @@ fn waits(
     before: Known<String>,
     last: Timestamp,
     signs: u32,
-    asked: Option<&ClientTurn>,
+    asked: Option<&NodeAuthorityTurn>,
 ) -> Known<String> {
     let is_replacing = asked.is_some_and(|turn| turn.nodes == NodesOfBefore::Replace);
     let or = match is_replacing {

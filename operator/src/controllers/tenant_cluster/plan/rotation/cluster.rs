@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use api::tenant_cluster::{ClusterTurn, NodesOfBefore};
+use api::tenant_cluster::{NodeAuthorityTurn, NodesOfBefore};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use kit_objects::known::Known;
@@ -191,7 +191,7 @@ fn told(
 fn nodes(
     observed: &Observed,
     (facts, seen): (&mut Facts, &mut Seen),
-    asked: Option<&ClusterTurn>,
+    asked: Option<&NodeAuthorityTurn>,
     how_far: HowFar<'_>,
 ) {
     if facts.believed.first() == Some(&facts.signs) {
@@ -224,7 +224,7 @@ fn nodes(
     });
 }
 
-fn asked(observed: &Observed) -> Option<&ClusterTurn> {
+fn asked(observed: &Observed) -> Option<&NodeAuthorityTurn> {
     observed.cluster.spec.rotation.cluster_ca.as_ref()
 }
 

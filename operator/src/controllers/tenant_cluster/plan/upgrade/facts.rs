@@ -155,7 +155,14 @@ pub(super) fn snapshot(wanted: &Wanted, observed: &Observed, now: Timestamp) -> 
     let cluster = &observed.cluster;
     let status = cluster.status.as_ref().and_then(|s| s.upgrade.as_ref());
     let since = status.filter(|status| wanted.is_of(status));
-    let since = since.and_then(|status| status.since.parse().ok());
+    let since = since.map(|status| status.since.as_str());
+    // What the operator takes by itself may have waited for its turn since.
+    let toward = observed
+        .rollout()
+        .and_then(|rollout| rollout.toward.as_ref());
+    let toward = toward.filter(|_| observed.patch.is_own(&wanted.to));
+    let since = toward.map(|toward| toward.since.as_str()).or(since);
+    let since = since.and_then(|since| since.parse().ok());
     let seen = observed.upgrade_snapshot.as_deref();
     upgrades::snapshot::state(wanted, cluster, seen, since.unwrap_or(now), now)
 }

@@ -128,8 +128,13 @@ impl World {
 
     pub(super) fn ask_use(&mut self, observed: &mut Observed) {
         let counted = self.sleep.used.map(|used| Some(format!("1.5:{used}")));
+        let before = observed
+            .usage
+            .newest()
+            .filter(|_| self.sleep.used.is_none());
         let look = Look {
             at: self.now,
+            blocking: before.and_then(|before| before.blocking.clone()),
             counted: counted.ok_or_else(|| "timed out".to_owned()),
             wakes: !self.sleep.activators.is_empty(),
         };
@@ -171,6 +176,10 @@ impl World {
                 Blocking::By(left.map(|(name, _)| (*name).to_owned()).collect())
             }
         };
+        if let Some(look) = &mut observed.usage.now {
+            look.blocking = Some(blocking.clone());
+            self.sleep.look.0 = Some(look.clone());
+        }
         if let Some(seen) = &mut observed.hibernation {
             seen.blocking = Some(blocking);
         }
