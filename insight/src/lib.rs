@@ -7,6 +7,7 @@
 //! | [`finding`] | the result of a check |
 //! | [`diagnosis`] | all checks over all facts, the cause first |
 //! | [`description`] | one tenant cluster as a tree |
+//! | [`meaning`] | what types of conditions mean |
 //! | [`age`] | how long ago something was |
 //! | [`text`] | texts of others, made fit to be shown: one line, bounded, no secrets |
 //!
@@ -20,4 +21,5 @@ pub mod description;
 pub mod diagnosis;
 pub mod facts;
 pub mod finding;
+pub mod meaning;
 pub mod text;

@@ -140,7 +140,7 @@ async fn prepare(global: &Global, args: &Connect) -> Result<Prepared, Failure> {
 /// Name and port of a kube-apiserver that is ready.
 fn ready(pod: &Pod) -> Option<(String, u16)> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let mut servers = containers.filter(|container| container.name == "kube-apiserver");
+    let mut servers = containers.filter(|container| container.name == "apiserver");
     let ports = servers
         .next()
         .and_then(|container| container.ports.as_ref());
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn only_a_pod_that_is_ready_is_led_to() {
         let pod = |ready: &str| {
-            let container = serde_json::json!({"name": "kube-apiserver", "image": "x", "ports": [{"containerPort": 6444}]});
+            let container = serde_json::json!({"name": "apiserver", "image": "x", "ports": [{"containerPort": 6444}]});
             let pod = serde_json::json!({"metadata": {"name": "control-plane-1"}, "spec": {"containers": [container]},
                 "status": {"conditions": [{"type": "Ready", "status": ready}]}});
             serde_json::from_value::<Pod>(pod).unwrap()

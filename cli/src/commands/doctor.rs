@@ -9,7 +9,8 @@ use kit_objects::known::Known;
 use serde::Serialize;
 
 use super::describe::missing;
-use crate::args::{Doctor, FailOn, Format, Global};
+use crate::args::doctor::{Doctor, FailOn};
+use crate::args::{Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
 use crate::output::{result, structured};
@@ -70,7 +71,7 @@ pub(super) async fn run(global: &Global, args: &Doctor) -> Result<Exit, Failure>
                 made.len(),
                 is_wide,
                 facts.now,
-                Symbols::of_locale(),
+                Symbols::of(global),
             )
         }
     };

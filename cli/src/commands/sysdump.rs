@@ -373,7 +373,7 @@ async fn logs(
         let mut all = all.into_iter().flatten();
         all.any(|status| status.name == source.container && status.restart_count > 0)
     };
-    let wanted = sources(&found, None).into_iter().flat_map(|source| {
+    let wanted = sources(&found, None, &[]).into_iter().flat_map(|source| {
         let before = again(&source).then(|| (source.clone(), true));
         [(source, false)].into_iter().chain(before)
     });
