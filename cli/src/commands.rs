@@ -23,6 +23,7 @@ mod follow;
 mod forwarding;
 mod get;
 mod grants;
+mod here;
 mod kubeconfig;
 mod logs;
 mod man;

@@ -13,7 +13,7 @@ use kit_client::deadline::DeadlineLayer;
 use kit_client::errors::chain;
 use kit_client::transport::transport;
 use kube::client::{Body, ConfigExt as _};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder, ServiceExt as _, service_fn};
 
@@ -125,6 +125,34 @@ pub(crate) async fn inside_of(kubeconfig: &str, global: &Global) -> Result<Clien
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(read, &options).await;
     bounded(&config.map_err(|_| unread())?, global)
+}
+
+/// The kubeconfig that the flags name, where it can be read.
+pub(crate) fn kubeconfig(global: &Global) -> Option<Kubeconfig> {
+    let read = match &global.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    read.ok()
+}
+
+/// A client of the API that a context leads to, without the context's credential. Nothing is sent yet.
+pub(crate) async fn nobody(
+    kubeconfig: Kubeconfig,
+    context: &str,
+    global: &Global,
+) -> Result<Client, Failure> {
+    let options = KubeConfigOptions {
+        context: Some(context.to_owned()),
+        ..KubeConfigOptions::default()
+    };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.map_err(|error| {
+        let what = format!("the context {context} cannot be used: {}", chain(&error));
+        Failure::new(Exit::Failed, &what, "look at `kubectl config view`")
+    })?;
+    config.auth_info = AuthInfo::default();
+    bounded(&config, global)
 }
 
 async fn config(global: &Global) -> Result<(Config, Option<String>), Failure> {

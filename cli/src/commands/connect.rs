@@ -61,9 +61,10 @@ pub(super) async fn run(global: &Global, args: &Connect) -> Result<Exit, Failure
 }
 
 /// What the command gets.
-struct Prepared {
-    kubeconfig: String,
-    forward: Option<Forward>,
+pub(super) struct Prepared {
+    pub(super) kubeconfig: String,
+    /// Where the endpoint is not reached from here: what leads to it for as long as it runs.
+    pub(super) forward: Option<Forward>,
 }
 
 /// The administrator's kubeconfig, or one in the user's own name where a profile was named.
@@ -93,7 +94,7 @@ async fn of(
     Ok((cluster, kubeconfig))
 }
 
-async fn prepare(global: &Global, args: &Connect) -> Result<Prepared, Failure> {
+pub(super) async fn prepare(global: &Global, args: &Connect) -> Result<Prepared, Failure> {
     let name = &args.name;
     let connection = connect(global).await?;
     let (cluster, kubeconfig) = Box::pin(of(global, &connection, args)).await?;
