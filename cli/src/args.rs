@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
-use crate::kinds::Kind;
-
 use self::access::{Credential, Kubeconfig};
 use self::backups::{Restore, Snapshot};
 use self::connect::Connect;
 use self::create::{CreateCluster, CreatePool};
 use self::dashboard::Dashboard;
+use self::doctor::Doctor;
 use self::down::Down;
 use self::logs::Logs;
+use self::look::{Describe, Events, Explain, Get};
 use self::overview::{Fleet, Overview, Tree};
 use self::sysdump::Sysdump;
 use self::up::Up;
@@ -27,8 +27,10 @@ pub(crate) mod backups;
 pub(crate) mod connect;
 pub(crate) mod create;
 pub(crate) mod dashboard;
+pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod logs;
+pub(crate) mod look;
 pub(crate) mod overview;
 pub(crate) mod sysdump;
 pub(crate) mod up;
@@ -102,6 +104,33 @@ pub(crate) struct Global {
     /// No progress and no hints
     #[arg(long, short, global = true, env = "COVEY_QUIET")]
     pub(crate) quiet: bool,
+    /// Without the line of headings
+    #[arg(long, global = true, env = "COVEY_NO_HEADERS")]
+    pub(crate) no_headers: bool,
+    /// Whether states have colours; auto: on a terminal, where NO_COLOR is not set
+    #[arg(
+        long,
+        global = true,
+        env = "COVEY_COLOR",
+        value_enum,
+        value_name = "WHEN"
+    )]
+    #[arg(default_value_t = Color::Auto)]
+    pub(crate) color: Color,
+    /// Each request to the API, with its answer and how long it took, on standard error
+    #[arg(long, short, global = true, env = "COVEY_VERBOSE")]
+    pub(crate) verbose: bool,
+}
+
+/// Whether states have colours.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal that can, where nobody said otherwise
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
 }
 
 /// How a result is written.
@@ -201,28 +230,6 @@ pub(crate) enum Command {
     },
 }
 
-/// `covey get`.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Get {
-    /// What is listed
-    #[arg(value_enum, default_value_t = Kind::Clusters)]
-    pub(crate) kind: Kind,
-    /// Only these
-    pub(crate) names: Vec<String>,
-    /// In all namespaces
-    #[arg(long, short = 'A', conflicts_with = "names")]
-    pub(crate) all_namespaces: bool,
-    /// Only what has these labels: pool=demo,tier!=test
-    #[arg(long, short = 'l', conflicts_with = "names", value_name = "LABELS")]
-    pub(crate) selector: Option<String>,
-    /// Only what has these fields: metadata.name!=demo, spec.clusterName=demo
-    #[arg(long, conflicts_with = "names", value_name = "FIELDS")]
-    pub(crate) field_selector: Option<String>,
-    /// Without the line of headings
-    #[arg(long)]
-    pub(crate) no_headers: bool,
-}
-
 /// A tenant cluster, by its name.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Named {
@@ -237,47 +244,6 @@ pub(crate) struct Sleeping {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) waiting: Waiting,
-}
-
-/// `covey describe`.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Describe {
-    /// The tenant cluster
-    pub(crate) name: String,
-    /// How many warnings of Events are shown
-    #[arg(long, default_value_t = 3, value_name = "NUMBER")]
-    pub(crate) events: usize,
-}
-
-/// `covey doctor`.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Doctor {
-    /// The tenant cluster; without it the whole installation and all of the namespace
-    pub(crate) name: Option<String>,
-    /// Tenant clusters of all namespaces
-    #[arg(long, short = 'A', conflicts_with = "name")]
-    pub(crate) all_namespaces: bool,
-    /// Checks that are not made, by name or number; may be repeated
-    #[arg(long, value_name = "CHECK", value_delimiter = ',')]
-    pub(crate) skip: Vec<String>,
-    /// Only these checks are made
-    #[arg(long, value_name = "CHECK", value_delimiter = ',')]
-    pub(crate) only: Vec<String>,
-    /// From which level on the exit code is 3
-    #[arg(long, value_enum, default_value_t = FailOn::Error)]
-    pub(crate) fail_on: FailOn,
-    /// Namespace of the operator
-    #[arg(long, env = "COVEY_OPERATOR_NAMESPACE", default_value = "covey-system")]
-    pub(crate) operator_namespace: String,
-}
-
-/// From which level on `covey doctor` fails.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum FailOn {
-    /// Errors only
-    Error,
-    /// Warnings too
-    Warning,
 }
 
 /// `covey create`.
@@ -328,7 +294,7 @@ pub(crate) struct Wait {
     /// The tenant clusters
     #[arg(required = true, value_name = "NAME")]
     pub(crate) names: Vec<String>,
-    /// What is waited for: ready, asleep, deleted, version=VERSION, condition=TYPE or condition=TYPE=STATUS
+    /// What is waited for: ready, asleep, deleted, version=VERSION, nodes=NUMBER, condition=TYPE or condition=TYPE=STATUS
     #[arg(long = "for", id = "for", default_value = "ready", value_name = "WHAT")]
     #[arg(value_parser = crate::judge::goal)]
     pub(crate) goal: crate::judge::Goal,
@@ -353,22 +319,6 @@ pub(crate) struct Upgrade {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) waiting: Waiting,
-}
-
-/// `covey events`.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Events {
-    /// The tenant cluster; without it all of the namespace
-    pub(crate) name: Option<String>,
-    /// Only warnings
-    #[arg(long)]
-    pub(crate) warnings: bool,
-    /// Only those with this reason
-    #[arg(long)]
-    pub(crate) reason: Option<String>,
-    /// Only what is younger: 10m, 1h
-    #[arg(long, value_parser = time, value_name = "TIME")]
-    pub(crate) since: Option<Duration>,
 }
 
 /// `covey rotate`.
@@ -401,16 +351,10 @@ pub(crate) struct Version {
     pub(crate) operator_namespace: String,
 }
 
-/// `covey explain-condition`.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Explain {
-    /// The reason, as it stands in a condition: QuorumLost
-    pub(crate) reason: String,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::Kind;
     use clap::CommandFactory as _;
 
     #[test]
@@ -427,6 +371,16 @@ mod tests {
             "covey wait demo --timeout 0s",
             "covey get everything",
             "covey get clusters demo -A",
+            "covey get -w --sort-by NAME",
+            "covey get --sort-by {}",
+            "covey describe demo --depth 0",
+            "covey events --types loud",
+            "covey logs demo everything",
+            "covey logs demo machine/",
+            "covey wait demo --for nodes=many",
+            "covey doctor demo --pre",
+            "covey doctor --deep",
+            "covey get --color sometimes",
             "covey scale demo-workers -1",
             "covey describe",
             "covey get --as-group admins",

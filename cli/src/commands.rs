@@ -19,9 +19,11 @@ mod doctor;
 mod down;
 mod events;
 mod explain;
+mod follow;
 mod forwarding;
 mod get;
 mod grants;
+mod here;
 mod kubeconfig;
 mod logs;
 mod man;
@@ -80,7 +82,10 @@ pub(crate) fn run(
         Command::Sysdump(one) => ask(sysdump::run(global, one)),
         Command::Version(one) => ask(version::run(global, one)),
         Command::Wait(one) => ask(wait::run(global, one)),
-        Command::ExplainCondition(one) => explain::run(one, global.output),
+        Command::ExplainCondition(one) => match &one.name {
+            Some(name) => ask(explain::present(global, one, name)),
+            None => explain::run(one, global.output),
+        },
         Command::Man { dir } => man::run(dir),
         Command::Completion { shell: which } => {
             let text = shell(*which);

@@ -5,7 +5,6 @@
 
 use std::env;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use kit_client::body_limit::{BodyLimitLayer, BodyLimits, ByteCounter};
@@ -14,13 +13,14 @@ use kit_client::deadline::DeadlineLayer;
 use kit_client::errors::chain;
 use kit_client::transport::transport;
 use kube::client::{Body, ConfigExt as _};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder, ServiceExt as _, service_fn};
 
 use crate::args::Global;
 use crate::exit::{Exit, Failure};
 use crate::lead;
+use crate::verbose::Told;
 
 /// Bytes of one answer: a page of 500 objects.
 const ANSWER: u64 = 32 << 20;
@@ -46,7 +46,7 @@ pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
     }
     let namespace = global.namespace.clone();
     let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
-    let client = bounded(&config, global.request_timeout)?;
+    let client = bounded(&config, global)?;
     Ok(Connection {
         client,
         namespace,
@@ -56,7 +56,7 @@ pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
 }
 
 /// A client whose answers are bounded in time and bytes.
-fn bounded(config: &Config, time: Duration) -> Result<Client, Failure> {
+fn bounded(config: &Config, global: &Global) -> Result<Client, Failure> {
     let unusable = |error: &kit_client::error::Error| {
         let mend = "look at `kubectl config view --minify`, or choose another `--context`";
         Failure::new(Exit::Failed, &chain(error), mend)
@@ -68,8 +68,9 @@ fn bounded(config: &Config, time: Duration) -> Result<Client, Failure> {
     };
     let service = ServiceBuilder::new()
         .layer(BodyLimitLayer::new(limits, ByteCounter::new(ALL)))
-        .layer(DeadlineLayer::new(time))
+        .layer(DeadlineLayer::new(global.request_timeout))
         .service(transport);
+    let service = Told::new(service, global.verbose);
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
@@ -113,7 +114,7 @@ pub(crate) async fn token(global: &Global) -> Result<Option<String>, Failure> {
 }
 
 /// The client of a tenant cluster's API, from its kubeconfig. Nothing is sent yet.
-pub(crate) async fn inside_of(kubeconfig: &str, time: Duration) -> Result<Client, Failure> {
+pub(crate) async fn inside_of(kubeconfig: &str, global: &Global) -> Result<Client, Failure> {
     // The error may quote the text, which has keys in it.
     let unread = || {
         let what = "the kubeconfig of the tenant cluster cannot be read";
@@ -123,7 +124,35 @@ pub(crate) async fn inside_of(kubeconfig: &str, time: Duration) -> Result<Client
     let read = Kubeconfig::from_yaml(kubeconfig).map_err(|_| unread())?;
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(read, &options).await;
-    bounded(&config.map_err(|_| unread())?, time)
+    bounded(&config.map_err(|_| unread())?, global)
+}
+
+/// The kubeconfig that the flags name, where it can be read.
+pub(crate) fn kubeconfig(global: &Global) -> Option<Kubeconfig> {
+    let read = match &global.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    read.ok()
+}
+
+/// A client of the API that a context leads to, without the context's credential. Nothing is sent yet.
+pub(crate) async fn nobody(
+    kubeconfig: Kubeconfig,
+    context: &str,
+    global: &Global,
+) -> Result<Client, Failure> {
+    let options = KubeConfigOptions {
+        context: Some(context.to_owned()),
+        ..KubeConfigOptions::default()
+    };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.map_err(|error| {
+        let what = format!("the context {context} cannot be used: {}", chain(&error));
+        Failure::new(Exit::Failed, &what, "look at `kubectl config view`")
+    })?;
+    config.auth_info = AuthInfo::default();
+    bounded(&config, global)
 }
 
 async fn config(global: &Global) -> Result<(Config, Option<String>), Failure> {

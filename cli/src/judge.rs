@@ -23,6 +23,8 @@ pub(crate) enum Goal {
     Version(String),
     /// So many machines of a pool are ready, and no others are wanted.
     Machines(i32),
+    /// So many nodes, or more, are ready in its node pools.
+    Nodes(i32),
     /// Nothing of it runs, as it was asked to.
     Asleep,
     /// It is gone.
@@ -41,8 +43,7 @@ impl Goal {
 
 /// Reads `--for`.
 pub(crate) fn goal(text: &str) -> Result<Goal, String> {
-    let form =
-        "write ready, asleep, deleted, version=VERSION, condition=TYPE or condition=TYPE=STATUS";
+    let form = "write ready, asleep, deleted, version=VERSION, nodes=NUMBER, condition=TYPE or condition=TYPE=STATUS";
     match text {
         "ready" => return Ok(Goal::ready()),
         "asleep" => return Ok(Goal::Asleep),
@@ -51,6 +52,10 @@ pub(crate) fn goal(text: &str) -> Result<Goal, String> {
     }
     if let Some(version) = text.strip_prefix("version=").filter(|v| !v.is_empty()) {
         return Ok(Goal::Version(version.trim_start_matches('v').to_owned()));
+    }
+    if let Some(nodes) = text.strip_prefix("nodes=") {
+        let nodes = nodes.parse().ok().filter(|nodes: &i32| *nodes >= 0);
+        return nodes.map(Goal::Nodes).ok_or_else(|| form.to_owned());
     }
     let condition = text.strip_prefix("condition=").ok_or(form)?;
     let (type_, status) = condition.split_once('=').unwrap_or((condition, "True"));
@@ -140,9 +145,11 @@ pub(crate) fn judge(goal: &Goal, begun: &Begun, seen: Option<&Seen>) -> Verdict 
     let Some(seen) = seen.filter(is_same) else {
         return match goal {
             Goal::Deleted => Verdict::Done,
-            Goal::Condition { .. } | Goal::Version(_) | Goal::Machines(_) | Goal::Asleep => {
-                Verdict::Gone
-            }
+            Goal::Condition { .. }
+            | Goal::Version(_)
+            | Goal::Machines(_)
+            | Goal::Nodes(_)
+            | Goal::Asleep => Verdict::Gone,
         };
     };
     let is_current = seen.observed >= seen.generation.max(begun.generation);
@@ -161,6 +168,7 @@ pub(crate) fn judge(goal: &Goal, begun: &Begun, seen: Option<&Seen>) -> Verdict 
         }
         Goal::Version(version) => (ready, is_ready && seen.version.as_ref() == Some(version)),
         Goal::Machines(wanted) => (ready, is_ready && seen.ready == *wanted),
+        Goal::Nodes(wanted) => (ready, seen.ready >= *wanted),
         Goal::Asleep => {
             let told = seen.condition(ready);
             (ready, told.is_some_and(|c| c.reason == Reason::Hibernated))
@@ -172,17 +180,12 @@ pub(crate) fn judge(goal: &Goal, begun: &Begun, seen: Option<&Seen>) -> Verdict 
     }
     let is_new =
         begun.resource_version.is_none() || seen.resource_version != begun.resource_version;
-    let degraded = seen.condition(ConditionType::Degraded.as_str());
-    let degraded = degraded.filter(|c| c.status == "True");
+    let degraded = degraded(seen);
     // A Restore that cannot be had says so in a condition of its own.
     let possible = seen.condition(ConditionType::Possible.as_str());
     let degraded = degraded.or_else(|| possible.filter(|c| c.status == "False"));
     let degraded = degraded.filter(|_| is_new);
-    let persons = |c: &&Condition| {
-        let reason = c.reason.parse::<Reason>();
-        reason.is_ok_and(|reason| reason.class() == Class::Person)
-    };
-    if let Some(condition) = degraded.filter(persons) {
+    if let Some(condition) = degraded.filter(is_persons) {
         return Verdict::Stuck(sentence(condition));
     }
     if let (Goal::Version(version), true) = (goal, is_ready) {
@@ -196,6 +199,50 @@ pub(crate) fn judge(goal: &Goal, begun: &Begun, seen: Option<&Seen>) -> Verdict 
     match seen.condition(type_) {
         Some(condition) => Verdict::Wait(sentence(condition)),
         None => Verdict::Wait(format!("it has no condition {} yet", text::shown(type_))),
+    }
+}
+
+fn degraded(seen: &Seen) -> Option<&Condition> {
+    let degraded = seen.condition(ConditionType::Degraded.as_str());
+    degraded.filter(|c| c.status == "True")
+}
+
+/// Whether only a person can mend it.
+fn is_persons(condition: &&Condition) -> bool {
+    let reason = condition.reason.parse::<Reason>();
+    reason.is_ok_and(|reason| reason.class() == Class::Person)
+}
+
+/// Judges the nodes of all pools of a tenant cluster: so many are wanted, or more. Of each pool its name, what is seen of
+/// it, and whether that is newer than what waiting began with.
+pub(crate) fn judge_nodes(wanted: i32, pools: &[(&str, &Seen, bool)]) -> Verdict {
+    let ready: i32 = pools.iter().map(|(_, seen, _)| seen.ready).sum();
+    if ready >= wanted {
+        return Verdict::Done;
+    }
+    let are = format!("{ready} of {wanted} nodes are ready");
+    if pools.is_empty() {
+        return Verdict::Wait(format!("{are}: it has no node pool"));
+    }
+    let told = |(name, seen, _): &(&str, &Seen, bool)| {
+        let ready = seen.condition(ConditionType::Ready.as_str());
+        let ready = ready.filter(|c| c.status != "True");
+        ready.map(|ready| text::shown(&format!("{name}: {}", sentence(ready))))
+    };
+    let stuck = pools.iter().find_map(|(name, seen, is_new)| {
+        let is_current = *is_new && seen.observed >= seen.generation;
+        let degraded = degraded(seen).filter(|_| is_current).filter(is_persons)?;
+        Some(text::shown(&format!(
+            "{are}; {name}: {}",
+            sentence(degraded)
+        )))
+    });
+    if let Some(what) = stuck {
+        return Verdict::Stuck(what);
+    }
+    match pools.iter().find_map(told) {
+        Some(why) => Verdict::Wait(format!("{are}; {why}")),
+        None => Verdict::Wait(are),
     }
 }
 

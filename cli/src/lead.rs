@@ -4,7 +4,7 @@
 //! left as it is.
 
 use insight::text;
-use kube::config::Kubeconfig;
+use kube::config::{Cluster, Kubeconfig, NamedContext};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -34,6 +34,22 @@ pub(crate) fn current(kubeconfig: &Kubeconfig) -> Option<Lead> {
     let current = kubeconfig.current_context.as_ref()?;
     let mut contexts = kubeconfig.contexts.iter();
     let context = contexts.find(|context| context.name == *current)?;
+    of(kubeconfig, context).map(|(lead, _)| lead)
+}
+
+/// All contexts that lead into tenant clusters: their names, where they lead, and the address that they go to.
+pub(crate) fn all(kubeconfig: &Kubeconfig) -> Vec<(String, Lead, String)> {
+    let contexts = kubeconfig.contexts.iter();
+    let found = contexts.filter_map(|context| {
+        let (lead, cluster) = of(kubeconfig, context)?;
+        let server = cluster.server.clone().unwrap_or_default();
+        Some((context.name.clone(), lead, server))
+    });
+    found.collect()
+}
+
+/// Where a context leads, if into a tenant cluster.
+fn of<'a>(kubeconfig: &'a Kubeconfig, context: &NamedContext) -> Option<(Lead, &'a Cluster)> {
     let cluster = &context.context.as_ref()?.cluster;
     let mut clusters = kubeconfig.clusters.iter();
     let cluster = clusters
@@ -42,7 +58,8 @@ pub(crate) fn current(kubeconfig: &Kubeconfig) -> Option<Lead> {
         .as_ref()?;
     let mut extensions = cluster.extensions.iter().flatten();
     let extension = extensions.find(|extension| extension.name == EXTENSION)?;
-    serde_json::from_value(extension.extension.clone()).ok()
+    let lead = serde_json::from_value(extension.extension.clone()).ok()?;
+    Some((lead, cluster))
 }
 
 /// What says so beside a cluster's address.
@@ -220,6 +237,9 @@ users:
         let merged = merge(MINE, ADMIN, "team-a/demo", &lead(), true).unwrap();
         let kubeconfig = Kubeconfig::from_yaml(&merged).unwrap();
         assert_eq!(current(&kubeconfig), Some(lead()));
+        let server = "https://demo.example.com:6443".to_owned();
+        let expected = ("team-a/demo".to_owned(), lead(), server);
+        assert_eq!(all(&kubeconfig), [expected]);
         let again = merge(&merged, ADMIN, "team-a/demo", &lead(), true).unwrap();
         assert_eq!(again, merged);
         assert_eq!(current(&Kubeconfig::from_yaml(MINE).unwrap()), None);

@@ -27,8 +27,9 @@ impl Source {
     }
 }
 
-/// The containers of these pods whose logs belong to a part; of no part in particular all of them.
-pub(crate) fn sources(pods: &[Pod], part: Option<Part>) -> Vec<Source> {
+/// The containers of these pods whose logs belong to a part; of no part in particular all of them. Where `only` names
+/// containers, those.
+pub(crate) fn sources(pods: &[Pod], part: Option<Part>, only: &[String]) -> Vec<Source> {
     let mut found = Vec::new();
     for pod in pods {
         let component = pod.labels().get(LABEL_COMPONENT);
@@ -44,6 +45,7 @@ pub(crate) fn sources(pods: &[Pod], part: Option<Part>) -> Vec<Source> {
             None => true,
             Some(part) => is_of(part, component, &container.name),
         });
+        let of_part = of_part.filter(|container| only.is_empty() || only.contains(&container.name));
         found.extend(of_part.map(|container| Source {
             pod: pod.name_any(),
             container: container.name.clone(),
@@ -136,7 +138,7 @@ mod tests {
     }
 
     fn labels(pods: &[Pod], part: Option<Part>) -> Vec<String> {
-        sources(pods, part).iter().map(Source::label).collect()
+        sources(pods, part, &[]).iter().map(Source::label).collect()
     }
 
     #[test]
@@ -158,6 +160,9 @@ mod tests {
         );
         assert_eq!(labels(&pods, Some(Part::Csi)), Vec::<String>::new());
         assert_eq!(labels(&pods, None).len(), 5);
+        let only = sources(&pods, None, &["etcd".to_owned()]);
+        let only: Vec<_> = only.iter().map(Source::label).collect();
+        assert_eq!(only, ["etcd-0/etcd"]);
     }
 
     #[test]

@@ -31,10 +31,14 @@ mod logs;
 mod manifest;
 mod output;
 mod overview;
+mod progress;
 mod render;
+mod sorting;
 mod sysdump;
 mod table;
+mod terminal;
 mod tree;
+mod verbose;
 
 fn main() -> ExitCode {
     let called = env::args_os().next().unwrap_or_default();

@@ -5,29 +5,43 @@
 use std::io::{self, Write as _};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::args::Format;
 use crate::exit::{Exit, Failure};
 
 /// Writes the result, as it is.
 pub(crate) fn result(text: &str) -> Result<(), Failure> {
+    // `covey get | head` reads no further.
+    part(text).map(|_| ())
+}
+
+/// Writes a part of a result that has no end; false: nobody reads it any more.
+pub(crate) fn part(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    match written {
-        // `covey get | head` reads no further.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
-            Exit::Failed,
-            &format!("cannot write the result: {error}"),
-            "",
-        )),
-        _ => Ok(()),
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(unwritable(&error)),
     }
+}
+
+fn unwritable(error: &io::Error) -> Failure {
+    let what = format!("cannot write the result: {error}");
+    Failure::new(Exit::Failed, &what, "look whether the disk is full")
 }
 
 /// Says something about it: one line on standard error.
 pub(crate) fn say(line: &str) {
     // Where nobody can read it, nobody can be told so either.
     let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Without what only the API server needs.
+pub(crate) fn without_managers(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
 }
 
 /// A value as JSON, or as YAML.
@@ -46,7 +60,7 @@ pub(crate) fn structured(value: &impl Serialize, format: Format) -> Result<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     #[test]
     fn what_is_written_is_read_as_the_same() {

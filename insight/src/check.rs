@@ -6,7 +6,7 @@
 /// Makes the enum and its table.
 macro_rules! checks {
     ($( #[doc = $about:literal] $name:ident = $number:literal $id:literal after [$($after:ident),*]; )+) => {
-        /// One check. Numbers that lack need what is not read yet: the endpoint, the tenant's API, metrics.
+        /// One check.
         #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
         pub enum Check {
             $(#[doc = $about] $name,)+
@@ -44,8 +44,10 @@ macro_rules! checks {
 }
 
 checks! {
+    /// The kubeconfig can be used.
+    Kubeconfig = 1 "kubeconfig" after [];
     /// The management cluster's API answers.
-    ManagementReach = 2 "management-reach" after [];
+    ManagementReach = 2 "management-reach" after [Kubeconfig];
     /// The clock here is that of the management cluster.
     Clock = 3 "clock" after [ManagementReach];
     /// Everything that the checks need may be read.
@@ -66,6 +68,8 @@ checks! {
     StorageClass = 12 "storage-class" after [ManagementReach];
     /// The provider of machines is there.
     Virtualization = 13 "virtualization" after [ManagementReach];
+    /// It is known which addresses workers must not reach.
+    ReservedRanges = 14 "reserved-ranges" after [ManagementReach];
     /// BackupTargets can hold backups.
     BackupTargets = 43 "backup-targets" after [ManagementReach];
     /// Accounts at clouds let the operator in.
@@ -116,6 +120,12 @@ checks! {
     Grants = 55 "grants" after [ApiReady];
     /// The operator reaches the published endpoint.
     EndpointReach = 20 "endpoint-reach" after [EndpointAddress, ApiReady];
+    /// What answers at the endpoint is the tenant cluster.
+    EndpointTls = 21 "endpoint-tls" after [EndpointAddress, ApiReady, EndpointReach];
+    /// Kubeconfigs at hand are of the tenant cluster that there is.
+    ApiAuth = 23 "api-auth" after [];
+    /// No webhook of the tenant keeps its own nodes and pods from being written.
+    TenantWebhooks = 31 "tenant-webhooks" after [ApiReady];
     /// The API server reaches nodes and pods.
     Konnectivity = 29 "konnectivity" after [ControlPlanePods, ApiReady];
     /// Addons work.
@@ -124,14 +134,27 @@ checks! {
     Autoscaler = 40 "autoscaler" after [ControlPlanePods, ApiReady];
     /// Nodes and control plane go together by version.
     Skew = 37 "skew" after [];
+    /// Nobody calls an API that a later version does not serve.
+    RemovedApis = 42 "removed-apis" after [];
+    /// Nodes have a network for pods.
+    NodeNetwork = 35 "node-network" after [ApiReady, Addons];
+    /// Names are resolved inside.
+    Dns = 36 "dns" after [ApiReady, Addons, NodeNetwork];
+    /// Services of type LoadBalancer have an address.
+    LoadBalancers = 38 "load-balancers" after [ApiReady, Addons];
+    /// Claims have volumes, and volumes come to their nodes and go.
+    Volumes = 39 "volumes" after [ApiReady, Addons];
     /// Hosts can be used.
     Hosts = 45 "hosts" after [];
     /// No location of a pool is out while others have machines.
     Locations = 54 "locations" after [Virtualization, CloudAccounts, Capacity];
     /// Machines become nodes, and stay.
     Machines = 33 "machines" after [
-        Virtualization, CloudAccounts, Locations, Spec, Capacity, TenantNamespace, Authorities, ControlPlanePods, ApiReady
+        Virtualization, ReservedRanges, CloudAccounts, Locations, Spec, Capacity, TenantNamespace, Authorities,
+        ControlPlanePods, ApiReady, TenantWebhooks, NodeNetwork
     ];
+    /// Machines and nodes belong together, and no node waits for the cloud controller manager.
+    Nodes = 34 "nodes" after [ApiReady, Addons, NodeNetwork, Machines];
     /// What is deleted goes.
     Deleting = 41 "deleting" after [OperatorLeads];
     /// The operator follows changes.
@@ -140,7 +163,50 @@ checks! {
     ];
 }
 
+/// What a check has to look at.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Look {
+    /// The management cluster, and objects of Covey in it.
+    Management,
+    /// The endpoint of one tenant cluster, from where somebody asks.
+    Endpoint,
+    /// One tenant cluster inside.
+    Inside,
+}
+
 impl Check {
+    /// What it looks at, without which it is not made.
+    #[must_use]
+    pub const fn look(self) -> Look {
+        match self {
+            Self::EndpointTls => Look::Endpoint,
+            Self::TenantWebhooks
+            | Self::RemovedApis
+            | Self::NodeNetwork
+            | Self::Dns
+            | Self::LoadBalancers
+            | Self::Volumes
+            | Self::Nodes => Look::Inside,
+            _ => Look::Management,
+        }
+    }
+
+    /// Whether it is made before an installation.
+    #[must_use]
+    pub const fn is_before(self) -> bool {
+        matches!(
+            self,
+            Self::Kubeconfig
+                | Self::ManagementReach
+                | Self::Clock
+                | Self::Rights
+                | Self::ManagementVersion
+                | Self::StorageClass
+                | Self::Virtualization
+                | Self::ReservedRanges
+        )
+    }
+
     /// The check of this name or number.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {

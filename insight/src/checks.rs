@@ -7,13 +7,16 @@ use crate::facts::Facts;
 use crate::finding::Finding;
 
 mod backups;
+mod before;
 mod clouds;
 mod cluster;
 mod conditions;
 mod deletion;
 mod fleet;
 mod grants;
+mod here;
 mod hosts;
+mod inside;
 mod locations;
 mod management;
 pub(crate) mod pods;
@@ -24,7 +27,9 @@ mod upgrades;
 
 /// What all checks find, in no order that means anything.
 pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
-    let mut found = management::check(facts);
+    let mut found = here::check(facts);
+    found.extend(before::check(facts));
+    found.extend(management::check(facts));
     found.extend(clouds::check(facts));
     found.extend(fleet::check(facts));
     found.extend(storage::check(facts));
@@ -33,6 +38,7 @@ pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
     found.extend(sleep::check(facts));
     found.extend(locations::check(facts));
     found.extend(pools::check(facts));
+    found.extend(inside::check(facts));
     found.extend(hosts::check(facts));
     found.extend(backups::check(facts));
     found.extend(grants::check(facts));

@@ -2,36 +2,42 @@
 //!
 //! Invariant: equal machines share a line and different ones never do; what could not be read is said so in its place.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use api::condition::is_true;
 use api::names::LABEL_COMPONENT;
-use api::tenant_cluster::HibernationPhase;
-use api::{ConditionType, Machine, NodePool, Reason, TenantCluster};
+use api::{ConditionType, NodePool, Reason, TenantCluster};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kit_objects::known::Known;
 use kube::ResourceExt as _;
 
-use crate::description::types::{
-    Description, MachineGroup, Part, PoolDescription, State, WarningEvent,
-};
+use self::machines::of_pool;
+use crate::description::types::{ConditionLine, Description, Part, State, WarningEvent};
 use crate::facts::{Facts, accounts, is_held};
 use crate::text;
 
+mod flows;
+mod machines;
 pub mod types;
 
-/// Most machines that one line names.
-const NAMED: usize = 5;
+/// How much of a tenant cluster is told.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Detail {
+    /// Most warnings of Events.
+    pub events: usize,
+    /// Whether each machine has a line of its own, and every condition is told.
+    pub is_all: bool,
+}
 
-/// Describes a tenant cluster of the facts; at most `most` warnings.
+/// Describes a tenant cluster of the facts.
 #[must_use]
 pub fn describe(
     cluster: &TenantCluster,
     facts: &Facts,
     events: &Known<Vec<Event>>,
-    most: usize,
+    detail: Detail,
 ) -> Description {
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
     let status = cluster.status.clone().unwrap_or_default();
@@ -49,6 +55,7 @@ pub fn describe(
     });
     let ours: Vec<_> = ours.collect();
     let mut parts = parts(cluster, facts);
+    parts.extend(flows::parts(cluster));
     parts.extend(cloud(&ours, facts));
     parts.extend(fleet(cluster, facts));
     Description {
@@ -61,9 +68,16 @@ pub fn describe(
         message: told.map(sentence).unwrap_or_default(),
         is_current: status.observed_generation.unwrap_or_default() >= generation,
         parts,
-        pools: ours.iter().map(|pool| of_pool(pool, facts)).collect(),
+        pools: ours
+            .iter()
+            .map(|pool| of_pool(pool, facts, detail.is_all))
+            .collect(),
+        conditions: match detail.is_all {
+            true => status.conditions.iter().map(told_condition).collect(),
+            false => Vec::new(),
+        },
         not_read: not_read(facts, events),
-        warnings: warnings(events, most),
+        warnings: warnings(events, detail.events),
         name,
         namespace,
     }
@@ -107,6 +121,17 @@ fn sentence(condition: &Condition) -> String {
         |_| text::shown(&condition.reason),
         |r| r.meaning().to_owned(),
     )
+}
+
+/// A condition as a line.
+fn told_condition(condition: &Condition) -> ConditionLine {
+    ConditionLine {
+        type_: text::shown(&condition.type_),
+        status: text::shown(&condition.status),
+        since: condition.last_transition_time.0,
+        reason: text::shown(&condition.reason),
+        message: text::shown(&condition.message),
+    }
 }
 
 fn state_of(condition: Option<&Condition>) -> State {
@@ -180,20 +205,6 @@ fn parts(cluster: &TenantCluster, facts: &Facts) -> Vec<Part> {
             name: "degraded",
             state: State::Failing,
             text: degraded.map(sentence).unwrap_or_default(),
-        });
-    }
-    if let Some(told) = &status.hibernation
-        && told.phase != HibernationPhase::Awake
-    {
-        let state = match told.phase {
-            HibernationPhase::Asleep => State::Off,
-            _ => State::Waiting,
-        };
-        let text = text::shown(&format!("{:?}, sent to sleep {}", told.phase, told.since));
-        all.push(Part {
-            name: "sleep",
-            state,
-            text,
         });
     }
     if spec.paused {
@@ -367,80 +378,6 @@ pub fn is_ready(pod: &Pod) -> bool {
         .into_iter()
         .flatten();
     conditions.any(|c| c.type_ == "Ready" && c.status == "True")
-}
-
-fn of_pool(pool: &NodePool, facts: &Facts) -> PoolDescription {
-    let status = pool.status.clone().unwrap_or_default();
-    let (name, namespace) = (pool.name_any(), pool.namespace());
-    let ready = find(&status.conditions, ConditionType::Ready);
-    let machines = facts.machines.as_ref().there();
-    let ours = machines
-        .into_iter()
-        .flatten()
-        .filter(|machine| machine.spec.pool_name == name && machine.namespace() == namespace);
-    PoolDescription {
-        state: state_of(ready),
-        desired: pool.spec.replicas,
-        ready: status.ready_replicas,
-        reason: ready
-            .filter(|c| c.status != "True")
-            .map(|c| c.reason.clone())
-            .unwrap_or_default(),
-        version: status.version,
-        machines: groups(ours),
-        name,
-    }
-}
-
-fn groups<'a>(machines: impl Iterator<Item = &'a Machine>) -> Vec<MachineGroup> {
-    type Key = (State, String, String);
-    let mut groups: BTreeMap<Key, Vec<&Machine>> = BTreeMap::new();
-    for machine in machines {
-        let status = machine.status.as_ref();
-        let ready = status.and_then(|status| find(&status.conditions, ConditionType::Ready));
-        let is_ready = ready.is_some_and(|c| c.status == "True");
-        let phase = status.and_then(|status| status.phase).unwrap_or_default();
-        let is_going = machine.metadata.deletion_timestamp.is_some();
-        let state = match (is_ready, is_going) {
-            (_, true) | (false, false) => State::Waiting,
-            (true, false) => State::Ok,
-        };
-        let reason = ready
-            .filter(|_| state != State::Ok)
-            .map(|c| c.reason.clone());
-        let key = (state, phase.as_str().to_owned(), reason.unwrap_or_default());
-        groups.entry(key).or_default().push(machine);
-    }
-    let groups = groups.into_iter().map(|((state, phase, reason), of)| {
-        let condition = |machine: &&Machine| {
-            let status = machine.status.as_ref()?;
-            find(&status.conditions, ConditionType::Ready).cloned()
-        };
-        let told: Vec<_> = of.iter().filter_map(condition).collect();
-        let text = match state {
-            State::Ok => String::new(),
-            _ => {
-                let names: Vec<_> = of.iter().map(|machine| machine.name_any()).collect();
-                let names = text::names(names.iter().map(String::as_str), NAMED);
-                let said = told.first().map(sentence).unwrap_or_default();
-                if said.is_empty() {
-                    names
-                } else {
-                    format!("{names}: {said}")
-                }
-            }
-        };
-        let since = told.iter().map(|c| c.last_transition_time.0).min();
-        MachineGroup {
-            state,
-            phase,
-            reason,
-            count: of.len(),
-            since: since.filter(|_| state != State::Ok),
-            text,
-        }
-    });
-    groups.collect()
 }
 
 fn warnings(events: &Known<Vec<Event>>, most: usize) -> Vec<WarningEvent> {

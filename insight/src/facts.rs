@@ -19,6 +19,10 @@ use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kit_objects::known::Known;
 
+use crate::before::Before;
+use crate::here::Here;
+use crate::inside::Inside;
+
 /// Why something is not known: the API refused to show it.
 pub const NOT_ALLOWED: &str = "not allowed";
 /// Why something is not known: nobody asked. It is what [`Known::default`] says.
@@ -33,6 +37,10 @@ pub const TOO_MANY: &str = "more than is read at once";
 pub struct Facts {
     /// When all of it was read.
     pub now: Timestamp,
+    /// What was seen from where somebody asks.
+    pub here: Here,
+    /// Of a management cluster that is to have Covey; none where one is looked at that has it.
+    pub before: Option<Before>,
     /// Of the management cluster.
     pub management: Management,
     /// The TenantClusters that are asked about.
@@ -53,6 +61,8 @@ pub struct Facts {
     pub provider_configs: Known<Vec<ProviderConfig>>,
     /// What was read of tenant namespaces, by their names; of others nothing is known.
     pub tenant_namespaces: BTreeMap<String, TenantNamespace>,
+    /// What was read inside the one tenant cluster that is asked about.
+    pub inside: Known<Inside>,
     /// What could not be read for want of rights: `list pods in covey-demo-0a1b2c3d11`.
     pub not_allowed: Vec<String>,
 }

@@ -72,6 +72,8 @@ pub(crate) enum Grants {
 /// `covey kubeconfig list`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct List {
+    /// Only those of this tenant cluster
+    pub(crate) name: Option<String>,
     /// In all namespaces
     #[arg(long, short = 'A')]
     pub(crate) all_namespaces: bool,

@@ -24,3 +24,15 @@ pub(crate) struct Connect {
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
+
+impl Connect {
+    /// With the administrator's kubeconfig, and no command yet.
+    pub(crate) fn administrators(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            profile: None,
+            ttl: Duration::from_secs(3600),
+            command: Vec::new(),
+        }
+    }
+}

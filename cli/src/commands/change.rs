@@ -45,7 +45,7 @@ pub(super) async fn scale(global: &Global, args: &Scale) -> Result<Exit, Failure
         return Ok(Exit::Done);
     }
     let goal = Goal::Machines(wanted);
-    until(&pools, &scaled, &goal, args.waiting.timeout, global.quiet).await
+    until(&pools, &scaled, &goal, args.waiting.timeout, global).await
 }
 
 pub(super) async fn pause(global: &Global, args: &Named, on: bool) -> Result<Exit, Failure> {

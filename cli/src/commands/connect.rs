@@ -61,9 +61,10 @@ pub(super) async fn run(global: &Global, args: &Connect) -> Result<Exit, Failure
 }
 
 /// What the command gets.
-struct Prepared {
-    kubeconfig: String,
-    forward: Option<Forward>,
+pub(super) struct Prepared {
+    pub(super) kubeconfig: String,
+    /// Where the endpoint is not reached from here: what leads to it for as long as it runs.
+    pub(super) forward: Option<Forward>,
 }
 
 /// The administrator's kubeconfig, or one in the user's own name where a profile was named.
@@ -93,7 +94,7 @@ async fn of(
     Ok((cluster, kubeconfig))
 }
 
-async fn prepare(global: &Global, args: &Connect) -> Result<Prepared, Failure> {
+pub(super) async fn prepare(global: &Global, args: &Connect) -> Result<Prepared, Failure> {
     let name = &args.name;
     let connection = connect(global).await?;
     let (cluster, kubeconfig) = Box::pin(of(global, &connection, args)).await?;
@@ -140,7 +141,7 @@ async fn prepare(global: &Global, args: &Connect) -> Result<Prepared, Failure> {
 /// Name and port of a kube-apiserver that is ready.
 fn ready(pod: &Pod) -> Option<(String, u16)> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let mut servers = containers.filter(|container| container.name == "kube-apiserver");
+    let mut servers = containers.filter(|container| container.name == "apiserver");
     let ports = servers
         .next()
         .and_then(|container| container.ports.as_ref());
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn only_a_pod_that_is_ready_is_led_to() {
         let pod = |ready: &str| {
-            let container = serde_json::json!({"name": "kube-apiserver", "image": "x", "ports": [{"containerPort": 6444}]});
+            let container = serde_json::json!({"name": "apiserver", "image": "x", "ports": [{"containerPort": 6444}]});
             let pod = serde_json::json!({"metadata": {"name": "control-plane-1"}, "spec": {"containers": [container]},
                 "status": {"conditions": [{"type": "Ready", "status": ready}]}});
             serde_json::from_value::<Pod>(pod).unwrap()

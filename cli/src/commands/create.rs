@@ -43,7 +43,7 @@ pub(super) async fn cluster(global: &Global, args: &CreateCluster) -> Result<Exi
         &made,
         &Goal::ready(),
         args.waiting.timeout,
-        global.quiet,
+        global,
     )
     .await?;
     // Pools are waited for after their cluster, which they need.
@@ -93,7 +93,7 @@ async fn wait_pool(
         Some(_) => Goal::ready(),
         None => Goal::Machines(made.spec.replicas),
     };
-    until(&pools, &made, &goal, waiting.timeout, global.quiet).await
+    until(&pools, &made, &goal, waiting.timeout, global).await
 }
 
 fn hint(global: &Global, line: &str) {

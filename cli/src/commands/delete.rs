@@ -83,14 +83,7 @@ where
     if !args.waiting.wait {
         return Ok(Exit::Done);
     }
-    until(
-        api,
-        object,
-        &Goal::Deleted,
-        args.waiting.timeout,
-        global.quiet,
-    )
-    .await
+    until(api, object, &Goal::Deleted, args.waiting.timeout, global).await
 }
 
 /// Asks at the terminal whether to `act` (`delete it`); where there is none nobody can say yes, and what was not done

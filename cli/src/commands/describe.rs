@@ -3,20 +3,22 @@
 //! Invariant: at most six requests.
 
 use api::{ConditionType, TenantCluster};
-use insight::description::describe;
 use insight::description::types::State;
+use insight::description::{Detail, describe};
 use insight_read::cluster::described;
 use kube::api::{Api, ListParams};
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt as _};
 
 use super::near::nearest;
-use crate::args::{Describe, Format, Global};
+use crate::args::look::Describe;
+use crate::args::{Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
 use crate::kinds::name_of;
 use crate::output::{result, structured};
-use crate::render::Symbols;
+use crate::render::{Symbols, describe as render};
+use crate::terminal::fitted;
 use insight_read::request;
 
 pub(super) async fn run(global: &Global, args: &Describe) -> Result<Exit, Failure> {
@@ -28,12 +30,18 @@ pub(super) async fn run(global: &Global, args: &Describe) -> Result<Exit, Failur
         Ok(read) => read,
         Err(error) => return Err(missing(client, namespace, &args.name, &error).await),
     };
-    let described = describe(&cluster, &facts, &events, args.events);
+    let detail = Detail {
+        events: args.events,
+        is_all: args.all,
+    };
+    let described = describe(&cluster, &facts, &events, detail);
     let text = match global.output {
         Format::Json | Format::Yaml => structured(&described, global.output)?,
         Format::Name => name_of(&ApiResource::erase::<TenantCluster>(&()), &args.name) + "\n",
         Format::Table | Format::Wide => {
-            crate::render::describe::describe(&described, facts.now, Symbols::of_locale())
+            let symbols = Symbols::of(global);
+            let text = render::describe(&described, args.depth, facts.now, symbols);
+            fitted(text, global)
         }
     };
     result(&text)?;

@@ -2,20 +2,28 @@
 //!
 //! Invariant: all wanted checks are made, whatever the first one finds; what cannot be read skips checks and fails none.
 
-use insight::check::Check;
+use insight::check::{Check, Look};
 use insight::diagnosis::{diagnose, worst};
+use insight::facts::{Facts, NO_ANSWER, NOT_ALLOWED};
 use insight::finding::{Finding, Level};
+use insight::inside::Inside;
+use insight_read::before;
+use insight_read::installation::{Scope, read};
+use insight_read::reader::Reader;
 use kit_objects::known::Known;
 use serde::Serialize;
 
+use super::connect::prepare;
 use super::describe::missing;
-use crate::args::{Doctor, FailOn, Format, Global};
-use crate::connect::connect;
+use super::here::{seen, unusable};
+use crate::args::connect::Connect;
+use crate::args::doctor::{Doctor, FailOn};
+use crate::args::{Format, Global};
+use crate::connect::{Connection, connect, inside_of};
 use crate::exit::{Exit, Failure};
-use crate::output::{result, structured};
+use crate::output::{result, say, structured};
 use crate::render::Symbols;
 use crate::render::doctor::{doctor, ids};
-use insight_read::installation::{Scope, read};
 
 /// `DoctorReport` of `cli.covey.dev/v1`; it only ever gains fields.
 #[derive(Debug, Serialize)]
@@ -35,28 +43,14 @@ pub(super) async fn run(global: &Global, args: &Doctor) -> Result<Exit, Failure>
     let (skip, only) = (checks(&args.skip)?, checks(&args.only)?);
     let is_wanted =
         |check: Check| !skip.contains(&check) && (only.is_empty() || only.contains(&check));
-    let connection = connect(global).await?;
-    let scope = Scope {
-        namespace: Some(connection.namespace.as_str()).filter(|_| !args.all_namespaces),
-        name: args.name.as_deref(),
-        operator_namespace: &args.operator_namespace,
+    let facts = match connect(global).await {
+        Ok(connection) => Box::pin(gathered(global, args, &connection)).await?,
+        // It is what the first check is about.
+        Err(failure) => unusable(&failure),
     };
-    // It is large, because many requests are made side by side.
-    let facts = Box::pin(read(&connection.client, &scope)).await;
-    // A name that nobody has is no tenant cluster that is well.
-    if let (Some(name), Known::Known(found)) = (&args.name, &facts.clusters)
-        && found.is_empty()
-    {
-        let none = kube::core::Status::failure("not found", "NotFound").with_code(404);
-        let error = kube::Error::Api(Box::new(none));
-        return Err(missing(&connection.client, &connection.namespace, name, &error).await);
-    }
-    let findings = diagnose(&facts, is_wanted);
-    let made: Vec<_> = Check::ALL
-        .iter()
-        .copied()
-        .filter(|c| is_wanted(*c))
-        .collect();
+    let is_made = |check: Check| is_wanted(check) && is_looked_at(check, args);
+    let findings = diagnose(&facts, is_made);
+    let made: Vec<_> = Check::ALL.iter().copied().filter(|c| is_made(*c)).collect();
     let text = match global.output {
         Format::Json | Format::Yaml => structured(&report(&findings, &made), global.output)?,
         Format::Name => {
@@ -70,7 +64,7 @@ pub(super) async fn run(global: &Global, args: &Doctor) -> Result<Exit, Failure>
                 made.len(),
                 is_wide,
                 facts.now,
-                Symbols::of_locale(),
+                Symbols::of(global),
             )
         }
     };
@@ -83,6 +77,77 @@ pub(super) async fn run(global: &Global, args: &Doctor) -> Result<Exit, Failure>
         Some(level) if level >= from => Exit::Answered,
         _ => Exit::Done,
     })
+}
+
+/// Whether what a check looks at is looked at.
+fn is_looked_at(check: Check, args: &Doctor) -> bool {
+    match check.look() {
+        _ if args.pre => check.is_before(),
+        Look::Management => true,
+        Look::Endpoint => args.name.is_some(),
+        Look::Inside => args.deep,
+    }
+}
+
+/// All that is asked.
+async fn gathered(
+    global: &Global,
+    args: &Doctor,
+    connection: &Connection,
+) -> Result<Facts, Failure> {
+    if args.pre {
+        return Ok(Box::pin(before::read(&connection.client)).await);
+    }
+    let scope = Scope {
+        namespace: Some(connection.namespace.as_str()).filter(|_| !args.all_namespaces),
+        name: args.name.as_deref(),
+        operator_namespace: &args.operator_namespace,
+    };
+    // It is large, because many requests are made side by side.
+    let mut facts = Box::pin(read(&connection.client, &scope)).await;
+    // A name that nobody has is no tenant cluster that is well.
+    if let (Some(name), Known::Known(found)) = (&args.name, &facts.clusters)
+        && found.is_empty()
+    {
+        let none = kube::core::Status::failure("not found", "NotFound").with_code(404);
+        let error = kube::Error::Api(Box::new(none));
+        return Err(missing(&connection.client, &connection.namespace, name, &error).await);
+    }
+    let clusters = facts.clusters.as_ref().there();
+    let one = clusters.and_then(|all| all.first());
+    let one = one.filter(|_| args.name.is_some());
+    facts.here = Box::pin(seen(global, one)).await;
+    if let (Some(name), true) = (&args.name, args.deep) {
+        let reader = Reader::default();
+        facts.inside = match Box::pin(inside(global, name, &reader)).await {
+            Ok(inside) => Known::Known(inside),
+            Err(failure) => {
+                if !global.quiet {
+                    say(&format!("({})", failure.what));
+                }
+                let why = match failure.exit {
+                    Exit::NotAllowed => NOT_ALLOWED,
+                    _ => NO_ANSWER,
+                };
+                Known::Unknown { why }
+            }
+        };
+        facts.not_allowed.extend(reader.not_allowed());
+    }
+    Ok(facts)
+}
+
+/// What is inside a tenant cluster, by way of a pod of its control plane where its endpoint is not reached from here.
+async fn inside(global: &Global, name: &str, reader: &Reader) -> Result<Inside, Failure> {
+    let as_administrator = Connect::administrators(name);
+    let prepared = prepare(global, &as_administrator).await?;
+    let client = inside_of(&prepared.kubeconfig, global).await?;
+    let forwarding = prepared.forward.map(|forward| tokio::spawn(forward.run()));
+    let inside = insight_read::inside::read(reader, &client).await;
+    if let Some(forwarding) = forwarding {
+        forwarding.abort();
+    }
+    Ok(inside)
 }
 
 /// The report of checks that were made.
@@ -111,6 +176,8 @@ fn checks(names: &[String]) -> Result<Vec<Check>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::{Args, Command};
+    use clap::Parser as _;
 
     #[test]
     fn checks_are_named_or_numbered_and_others_are_listed() {
@@ -119,5 +186,25 @@ mod tests {
         let failure = checks(&["etdc".to_owned()]).unwrap_err();
         assert_eq!(failure.exit, Exit::Usage);
         assert!(failure.mend.contains("etcd-space"), "{failure}");
+    }
+
+    #[test]
+    fn what_is_not_looked_at_is_no_check_that_is_made() {
+        let made = |line: &str| {
+            let parsed = Args::try_parse_from(line.split(' ')).unwrap();
+            let Command::Doctor(args) = parsed.command else {
+                panic!("{line}");
+            };
+            let all = Check::ALL.iter().copied();
+            all.filter(|check| is_looked_at(*check, &args))
+                .collect::<Vec<_>>()
+        };
+        let all = made("covey doctor");
+        assert!(all.contains(&Check::Etcd) && !all.contains(&Check::EndpointTls));
+        let one = made("covey doctor demo");
+        assert!(one.contains(&Check::EndpointTls) && !one.contains(&Check::Dns));
+        assert_eq!(made("covey doctor demo --deep").len(), Check::ALL.len());
+        let pre = made("covey doctor --pre");
+        assert!(pre.contains(&Check::Virtualization) && !pre.contains(&Check::Etcd));
     }
 }

@@ -7,12 +7,16 @@ use kube::core::ApiResource;
 use kube::{Client, Resource as _};
 use serde_json::{Value, json};
 
-use crate::args::{Format, Get, Global};
+use super::follow::{Followed, follow};
+use crate::args::look::Get;
+use crate::args::{Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
 use crate::kinds::name_of;
-use crate::output::{result, say, structured};
-use crate::table::aligned;
+use crate::output::{result, say, structured, without_managers};
+use crate::sorting::{self, By, Key};
+use crate::table::listed as table;
+use crate::terminal::fitted;
 use insight_read::request::{self, Form, PAGE, PAGES, Unread};
 use insight_read::table::ServerTable;
 
@@ -29,9 +33,13 @@ pub(super) async fn run(global: &Global, get: &Get) -> Result<Exit, Failure> {
         get,
         act,
     };
+    if get.watch {
+        return asked.follow(global, &resource).await;
+    }
     match global.output {
         Format::Json | Format::Yaml => {
             let objects = asked.objects().await?;
+            let objects = in_order_of(objects, get)?;
             result(&structured(&listed(objects, get), global.output)?)?;
         }
         form => {
@@ -43,32 +51,43 @@ pub(super) async fn run(global: &Global, get: &Get) -> Result<Exit, Failure> {
                 }
                 return Ok(Exit::Done);
             }
-            result(&written(&table, &resource, get, form))?;
+            let text = written(&table, &resource, get, global);
+            result(&fitted(text, global))?;
         }
     }
     Ok(Exit::Done)
 }
 
-fn written(table: &ServerTable, resource: &ApiResource, get: &Get, form: Format) -> String {
-    if form == Format::Name {
+fn written(table: &ServerTable, resource: &ApiResource, get: &Get, global: &Global) -> String {
+    if global.output == Format::Name {
         let names = table.rows.iter().map(|row| &row.object.metadata.name);
         return names.map(|name| name_of(resource, name) + "\n").collect();
     }
     let has_namespace = get.all_namespaces && get.kind.is_namespaced();
-    let mut lines = table.shown(form == Format::Wide, has_namespace);
-    if get.no_headers {
-        lines.remove(0);
+    let lines = table.shown(global.output == Format::Wide, has_namespace);
+    self::table(lines, global.no_headers)
+}
+
+/// Objects in the order that was asked for.
+fn in_order_of(objects: Vec<Value>, get: &Get) -> Result<Vec<Value>, Failure> {
+    match &get.sort_by {
+        None => Ok(objects),
+        Some(By::Field(field)) => {
+            let keys = objects.iter().map(|one| Key::of(one.pointer(field)));
+            let keys = keys.collect();
+            Ok(sorting::ordered(objects, keys))
+        }
+        Some(By::Column(name)) => {
+            let what = format!("objects have no columns, and so no {name}");
+            let mend = "name a field, as `--sort-by .metadata.name`";
+            Err(Failure::new(Exit::Usage, &what, mend))
+        }
     }
-    aligned(&lines)
 }
 
 /// One object as itself, several as a list; without what only the API server needs.
 fn listed(mut objects: Vec<Value>, get: &Get) -> Value {
-    for object in &mut objects {
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-        }
-    }
+    objects.iter_mut().for_each(without_managers);
     match (get.names.len(), objects.pop()) {
         (1, Some(one)) => one,
         (_, last) => {
@@ -86,28 +105,102 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// The table, in the order that was asked for.
     async fn table(&self) -> Result<ServerTable, Failure> {
+        match &self.get.sort_by {
+            None => Ok(self.rows(Form::Table, &[]).await?.0),
+            Some(By::Column(name)) => {
+                let (table, _) = self.rows(Form::Table, &[]).await?;
+                let keys = sorting::column(&table, name).ok_or_else(|| {
+                    let all = table.column_definitions.iter();
+                    let all: Vec<_> = all.map(|one| one.name.to_uppercase()).collect();
+                    let what = format!("there is no column {name}");
+                    let mend = format!(
+                        "name one of {}, or a field as .spec.replicas",
+                        all.join(", ")
+                    );
+                    Failure::new(Exit::Usage, &what, &mend)
+                });
+                // Of a list without rows the API may give no columns either.
+                match table.rows.is_empty() {
+                    true => Ok(table),
+                    false => Ok(in_order(table, keys?)),
+                }
+            }
+            Some(By::Field(field)) => {
+                let (table, keys) = self.rows(Form::WholeTable, &[field]).await?;
+                Ok(in_order(table, keys))
+            }
+        }
+    }
+
+    /// All rows; of each one the value of a field, where there is one.
+    async fn rows(
+        &self,
+        form: Form,
+        fields: &[&String],
+    ) -> Result<(ServerTable, Vec<Key>), Failure> {
         let failed = |error: &kube::Error| Failure::of(&self.act, error);
-        let mut all = ServerTable::default();
+        let (mut all, mut keys) = (ServerTable::default(), Vec::new());
+        let form = match &self.get.cluster {
+            Some(_) => Form::WholeTable,
+            None => form,
+        };
+        let mut add = |mut page: Value| -> Result<Option<String>, Failure> {
+            if let Some(rows) = page["rows"].as_array_mut() {
+                rows.retain(|row| is_of(&row["object"], self.get.cluster.as_deref()));
+            }
+            let rows = page["rows"].as_array().into_iter().flatten();
+            for field in fields {
+                let of = |row: &Value| Key::of(row["object"].pointer(field));
+                keys.extend(rows.clone().map(of));
+            }
+            let page: ServerTable = serde_json::from_value(page)
+                .map_err(|error| failed(&kube::Error::SerdeError(error)))?;
+            let next = page.metadata.next.clone();
+            all.append(page);
+            Ok(next.filter(|next| !next.is_empty()))
+        };
         for name in &self.get.names {
-            let one = request::get(self.client, &self.path, name, Form::Table).await;
-            all.append(one.map_err(|error| failed(&error))?);
+            let one = request::get(self.client, &self.path, name, form).await;
+            add(one.map_err(|error| failed(&error))?)?;
         }
         if !self.get.names.is_empty() {
-            return Ok(all);
+            return Ok((all, keys));
         }
         let mut params = self.params();
         for _ in 0..PAGES {
-            let page = request::page(self.client, &self.path, &params, Form::Table).await;
-            let page: ServerTable = page.map_err(|error| failed(&error))?;
-            let next = page.metadata.next.clone().filter(|next| !next.is_empty());
-            all.append(page);
-            match next {
+            let page = request::page(self.client, &self.path, &params, form).await;
+            match add(page.map_err(|error| failed(&error))?)? {
                 Some(next) => params = params.continue_token(&next),
-                None => return Ok(all),
+                None => return Ok((all, keys)),
             }
         }
         Err(Failure::unread(&self.act, &Unread::TooMany))
+    }
+
+    /// What there is, and then what changes.
+    async fn follow(&self, global: &Global, resource: &ApiResource) -> Result<Exit, Failure> {
+        let name = match self.get.names.as_slice() {
+            [] => None,
+            [one] => Some(one.as_str()),
+            _ => {
+                let what = "one object is followed, or all";
+                let mend = "name one, or use `--selector`";
+                return Err(Failure::new(Exit::Usage, what, mend));
+            }
+        };
+        let followed = Followed {
+            client: self.client,
+            path: &self.path,
+            name,
+            labels: self.get.selector.as_deref(),
+            fields: self.get.field_selector.as_deref(),
+            act: &self.act,
+            resource,
+            has_namespace: self.get.all_namespaces && self.get.kind.is_namespaced(),
+        };
+        follow(global, &followed).await
     }
 
     async fn objects(&self) -> Result<Vec<Value>, Failure> {
@@ -130,8 +223,10 @@ impl Asked<'_> {
                 .map(|kind| kind.trim_end_matches("List").to_owned());
             let next = page["metadata"]["continue"].as_str().map(str::to_owned);
             if let Value::Array(items) = page["items"].take() {
+                let items = items.into_iter();
+                let items = items.filter(|item| is_of(item, self.get.cluster.as_deref()));
                 // Items of a list do not say what they are.
-                all.extend(items.into_iter().map(|mut item| {
+                all.extend(items.map(|mut item| {
                     item["apiVersion"] = version.clone();
                     item["kind"] = json!(kind);
                     item
@@ -156,4 +251,14 @@ impl Asked<'_> {
             None => params,
         }
     }
+}
+
+fn in_order(mut table: ServerTable, keys: Vec<Key>) -> ServerTable {
+    table.rows = sorting::ordered(table.rows, keys);
+    table
+}
+
+/// Whether an object belongs to the tenant cluster, where one was named.
+fn is_of(object: &Value, cluster: Option<&str>) -> bool {
+    cluster.is_none_or(|name| object["spec"]["clusterName"] == name)
 }

@@ -8,8 +8,9 @@ use kube::api::{Api, DeleteParams, ListParams};
 use kube::core::ApiResource;
 
 use super::get;
+use crate::args::Global;
 use crate::args::access::{Grants, List, Revoke};
-use crate::args::{Get, Global};
+use crate::args::look::Get;
 use crate::connect::{Connection, connect};
 use crate::credential_cache::Cache;
 use crate::exit::{Exit, Failure};
@@ -32,7 +33,9 @@ async fn list(global: &Global, list: &List) -> Result<Exit, Failure> {
         all_namespaces: list.all_namespaces,
         selector: None,
         field_selector: None,
-        no_headers: false,
+        cluster: list.name.clone(),
+        sort_by: None,
+        watch: false,
     };
     get::run(global, &all).await
 }

@@ -10,15 +10,15 @@ use kube::api::{Api, ListParams, LogParams};
 use kube::{Client, ResourceExt as _};
 
 use api::TenantCluster;
-use api::names::{LABEL_COMPONENT, NOT_OF_MACHINES};
+use api::names::{LABEL_COMPONENT, LABEL_MACHINE, NOT_OF_MACHINES};
 
 use super::describe::find;
-use crate::args::logs::{Logs, Part};
+use crate::args::logs::{Logs, Of, Part};
 use crate::args::{Format, Global};
 use crate::connect::{Connection, connect};
 use crate::exit::{Exit, Failure};
 use crate::logs::{Source, dated, shown, sources};
-use crate::output::{result, say};
+use crate::output::{part, result, say};
 use insight_read::request;
 
 /// Bytes of one container's log.
@@ -38,9 +38,7 @@ pub(super) async fn run(global: &Global, args: &Logs) -> Result<Exit, Failure> {
     let connection = connect(global).await?;
     let reading = reading(&connection, args).await?;
     if reading.sources.is_empty() {
-        let what = format!("nothing of {} that has a log runs", args.name);
-        let mend = format!("`covey describe {}` says what there is", args.name);
-        return Err(Failure::new(Exit::NotFound, &what, &mend));
+        return Err(nothing(args));
     }
     if global.output == Format::Name {
         let names = reading.sources.iter().map(|s| s.label() + "\n");
@@ -53,15 +51,40 @@ pub(super) async fn run(global: &Global, args: &Logs) -> Result<Exit, Failure> {
     }
 }
 
+/// Nothing has a log, and why that may be.
+fn nothing(args: &Logs) -> Failure {
+    let name = &args.name;
+    let (what, mend) = match &args.part {
+        _ if !args.containers.is_empty() => (
+            format!(
+                "nothing of {name} has a container {}",
+                args.containers.join(" or ")
+            ),
+            format!("`covey logs {name} -o name` lists the containers"),
+        ),
+        Some(Of::Machine(machine)) => (
+            format!("the machine {machine} of {name} has no pod, and so no log here"),
+            format!(
+                "`covey get machines --cluster {name}` lists the machines; one of a cloud or of a host keeps its log itself"
+            ),
+        ),
+        Some(Of::Part(_)) | None => (
+            format!("nothing of {name} that has a log runs"),
+            format!("`covey describe {name}` says what there is"),
+        ),
+    };
+    Failure::new(Exit::NotFound, &what, &mend)
+}
+
 async fn reading(connection: &Connection, args: &Logs) -> Result<Reading, Failure> {
     let (client, namespace) = (&connection.client, &connection.namespace);
     let cluster = find(client, namespace, &args.name).await?;
-    let (space, labels, names) = match args.part {
-        Some(Part::Operator) => {
+    let (space, labels, names) = match &args.part {
+        Some(Of::Part(Part::Operator)) => {
             let labels = format!("{LABEL_COMPONENT}=operator");
             (args.operator_namespace.clone(), labels, about(&cluster))
         }
-        _ => {
+        of => {
             let space = cluster.status.and_then(|status| status.namespace);
             let space = space.ok_or_else(|| {
                 let what = format!("{} has no tenant namespace yet", args.name);
@@ -71,13 +94,21 @@ async fn reading(connection: &Connection, args: &Logs) -> Result<Reading, Failur
                     "`covey doctor` says what it waits for",
                 )
             })?;
-            (space, NOT_OF_MACHINES.to_owned(), Vec::new())
+            let labels = match of {
+                Some(Of::Machine(name)) => format!("{LABEL_MACHINE}={name}"),
+                Some(Of::Part(_)) | None => NOT_OF_MACHINES.to_owned(),
+            };
+            (space, labels, Vec::new())
         }
     };
     let pods = pods(client, &space, &labels).await?;
+    let part = match args.part {
+        Some(Of::Part(part)) => Some(part),
+        Some(Of::Machine(_)) | None => None,
+    };
     Ok(Reading {
         pods: Api::namespaced(client.clone(), &space),
-        sources: sources(&pods, args.part),
+        sources: sources(&pods, part, &args.containers),
         names,
     })
 }
@@ -185,7 +216,10 @@ async fn follow(reading: &Reading, args: &Logs) -> Result<Exit, Failure> {
         };
         let line = dated(&line).1;
         if is_wanted(line, &reading.names, args.grep.as_deref()) {
-            result(&format!("{} {}\n", source.label(), shown(line)))?;
+            let text = format!("{} {}\n", source.label(), shown(line));
+            if !part(&text)? {
+                return Ok(Exit::Done);
+            }
         }
     }
     Ok(Exit::Done)

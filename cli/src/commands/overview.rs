@@ -19,6 +19,7 @@ use crate::exit::{Exit, Failure};
 use crate::kinds::name_of;
 use crate::output::{result, say, structured};
 use crate::overview;
+use crate::terminal::fitted;
 use insight_read::reader::Reader;
 use insight_read::request::{self, PAGES};
 
@@ -37,7 +38,10 @@ pub(super) async fn hosts(global: &Global, args: &Overview) -> Result<Exit, Fail
     let text = match written(global.output, &mut all)? {
         Some(text) => text,
         None if all.is_empty() => String::new(),
-        None => overview::hosts(&all, args.all_namespaces, is_wide),
+        None => {
+            let text = overview::hosts(&all, args.all_namespaces, is_wide);
+            fitted(headed(text, global), global)
+        }
     };
     result(&text)?;
     Ok(Exit::Done)
@@ -57,7 +61,7 @@ pub(super) async fn quota(global: &Global, args: &Overview) -> Result<Exit, Fail
     let text = match written(global.output, &mut all)? {
         Some(text) => text,
         None if all.is_empty() => String::new(),
-        None => overview::quotas(&all),
+        None => fitted(headed(overview::quotas(&all), global), global),
     };
     result(&text)?;
     Ok(match all.iter().any(overview::is_exceeded) {
@@ -88,6 +92,14 @@ pub(super) async fn fleet(global: &Global, args: &Fleet) -> Result<Exit, Failure
         true => Exit::Answered,
         false => Exit::Done,
     })
+}
+
+/// A table without its line of headings, where nobody wants it.
+fn headed(text: String, global: &Global) -> String {
+    match text.split_once('\n').filter(|_| global.no_headers) {
+        Some((_, rest)) => rest.to_owned(),
+        None => text,
+    }
 }
 
 /// All tenant clusters that can be read: who of them waits is seen in them.

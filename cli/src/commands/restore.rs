@@ -61,7 +61,7 @@ pub(super) async fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
         type_: type_.as_str().to_owned(),
         status: "True".to_owned(),
     };
-    until(&restores, &made, &goal, args.waiting.timeout, global.quiet).await
+    until(&restores, &made, &goal, args.waiting.timeout, global).await
 }
 
 fn wanted(args: &Args) -> Restore {

@@ -51,7 +51,7 @@ pub(super) async fn sleep(global: &Global, args: &Sleeping) -> Result<Exit, Fail
         return Ok(Exit::Done);
     }
     let time = args.waiting.timeout;
-    until(&clusters, &written, &Goal::Asleep, time, global.quiet).await
+    until(&clusters, &written, &Goal::Asleep, time, global).await
 }
 
 pub(super) async fn wake(global: &Global, args: &Sleeping) -> Result<Exit, Failure> {
@@ -74,7 +74,7 @@ pub(super) async fn wake(global: &Global, args: &Sleeping) -> Result<Exit, Failu
         return Ok(Exit::Done);
     }
     let time = args.waiting.timeout;
-    until(&clusters, &written, &Goal::ready(), time, global.quiet).await
+    until(&clusters, &written, &Goal::ready(), time, global).await
 }
 
 async fn set(

@@ -65,7 +65,7 @@ pub(super) async fn run(global: &Global, args: &Args) -> Result<Exit, Failure> {
         &made,
         &Goal::ready(),
         args.waiting.timeout,
-        global.quiet,
+        global,
     )
     .await
 }

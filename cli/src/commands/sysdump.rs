@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use api::names::NOT_OF_MACHINES;
 use futures::stream::{self, StreamExt as _};
+use insight::check::{Check, Look};
 use insight::diagnosis::diagnose;
 use insight::facts::Facts;
 use jiff::Timestamp;
@@ -99,8 +100,12 @@ pub(super) async fn run(global: &Global, args: &Sysdump) -> Result<Exit, Failure
     }
     archive.text("versions.json", &versions(client).await);
     let findings = diagnose(&facts, |_| true);
-    let made = insight::check::Check::ALL;
-    match structured(&report(&findings, made), Format::Json) {
+    // Neither endpoints nor the inside were looked at.
+    let made = Check::ALL.iter().copied();
+    let made: Vec<_> = made
+        .filter(|check| check.look() == Look::Management)
+        .collect();
+    match structured(&report(&findings, &made), Format::Json) {
         Ok(text) => archive.text("doctor.json", &text),
         Err(failure) => archive.lacks("doctor.json", &failure.what),
     }
@@ -373,7 +378,7 @@ async fn logs(
         let mut all = all.into_iter().flatten();
         all.any(|status| status.name == source.container && status.restart_count > 0)
     };
-    let wanted = sources(&found, None).into_iter().flat_map(|source| {
+    let wanted = sources(&found, None, &[]).into_iter().flat_map(|source| {
         let before = again(&source).then(|| (source.clone(), true));
         [(source, false)].into_iter().chain(before)
     });

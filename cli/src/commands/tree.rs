@@ -22,6 +22,7 @@ use crate::connect::{Connection, connect, inside_of};
 use crate::exit::{Exit, Failure};
 use crate::output::{result, say, structured};
 use crate::render::Symbols;
+use crate::terminal::fitted;
 use crate::tree::{Item, Place, is_part, item, written};
 
 /// Pages of each list.
@@ -91,7 +92,10 @@ pub(super) async fn run(global: &Global, args: &Tree) -> Result<Exit, Failure> {
             let names = items.map(|item| format!("{}/{}\n", item.kind.to_lowercase(), item.name));
             names.collect()
         }
-        Format::Table | Format::Wide => written(&places, Timestamp::now(), Symbols::of_locale()),
+        Format::Table | Format::Wide => {
+            let text = written(&places, Timestamp::now(), Symbols::of(global));
+            fitted(text, global)
+        }
     };
     result(&text)?;
     Ok(Exit::Done)
@@ -163,7 +167,7 @@ async fn parts(client: &Client, space: &str) -> Place {
 /// Nodes and workloads inside the tenant cluster.
 async fn inside(global: &Global, connection: &Connection, name: &str) -> Result<Place, Failure> {
     let (_, kubeconfig) = administrators(connection, name).await?;
-    let client = inside_of(&kubeconfig, global.request_timeout).await?;
+    let client = inside_of(&kubeconfig, global).await?;
     let all = listed(&client, None, INSIDE, None).await;
     let items = all.iter().map(|(kind, object)| {
         let mut item = item(kind, object);

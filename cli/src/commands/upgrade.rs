@@ -56,7 +56,7 @@ pub(super) async fn run(global: &Global, args: &Upgrade) -> Result<Exit, Failure
         &changed,
         &Goal::Version(to.to_owned()),
         args.waiting.timeout,
-        global.quiet,
+        global,
     )
     .await
 }

@@ -3,6 +3,7 @@
 //! Invariant: nothing is asked again and again; what only a person can mend ends it once it has lasted for
 //! [`STUCK`], because it may pass; at the end of the time it is said what was still waited for.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -19,8 +20,9 @@ use super::describe::{find, readiness};
 use crate::args::{Global, Wait};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
-use crate::judge::{Begun, Goal, Seen, Verdict, changes, judge};
+use crate::judge::{Begun, Goal, Seen, Verdict, judge, judge_nodes};
 use crate::output::say;
+use crate::progress::Progress;
 
 /// How long something has to be wrong before it is no longer waited for.
 const STUCK: Duration = Duration::from_secs(10);
@@ -97,7 +99,13 @@ pub(super) async fn run(global: &Global, args: &Wait) -> Result<Exit, Failure> {
         };
         // Who is there already is seen at once, however little time is left.
         let left = end.saturating_duration_since(Instant::now()).max(AT_LEAST);
-        let ended = until(&clusters, &cluster, &args.goal, left, global.quiet).await?;
+        let ended = match args.goal {
+            Goal::Nodes(wanted) => {
+                let pools = Api::namespaced(client.clone(), &namespace);
+                Box::pin(nodes(&pools, name, wanted, left, global)).await?
+            }
+            _ => until(&clusters, &cluster, &args.goal, left, global).await?,
+        };
         if ended != Exit::Done {
             return Ok(ended);
         }
@@ -121,24 +129,18 @@ pub(super) async fn until<K>(
     object: &K,
     goal: &Goal,
     timeout: Duration,
-    is_quiet: bool,
+    global: &Global,
 ) -> Result<Exit, Failure>
 where
     K: Watched + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let (kind, name, begun) = (K::kind(&()), object.name_any(), begun(object));
-    let start = Instant::now();
-    let end = start + timeout;
+    let end = Instant::now() + timeout;
     let watch = watcher::watch_object(api.clone(), &name).default_backoff();
     pin_mut!(watch);
-    let mut last = Seen::default();
     let mut waits = "it was not seen yet".to_owned();
     let mut stuck_since: Option<Instant> = None;
-    let tell = |line: &str| {
-        if !is_quiet {
-            say(&format!("[{:5.1}s] {line}", start.elapsed().as_secs_f64()));
-        }
-    };
+    let mut progress = Progress::new(global);
     loop {
         let stuck_at = stuck_since.map(|since| since + STUCK);
         if stuck_at.is_some_and(|at| Instant::now() >= at) {
@@ -152,7 +154,7 @@ where
             if Instant::now() >= end {
                 return Err(late(&kind, &name, &waits, timeout));
             }
-            tell(&format!("waiting: {waits}"));
+            progress.remind(&waits);
             continue;
         };
         let seen = match shown {
@@ -176,9 +178,7 @@ where
             }
         };
         if let Some(seen) = &seen {
-            let told = changes(&last.conditions, &seen.conditions);
-            told.iter().for_each(|line| tell(line));
-            last = seen.clone();
+            progress.conditions(&seen.conditions);
         }
         match judge(goal, &begun, seen.as_ref()) {
             Verdict::Done => return Ok(Exit::Done),
@@ -199,7 +199,104 @@ where
                 stuck_since = stuck_since.or(Some(Instant::now()));
             }
         }
+        progress.waits_for(&waits);
     }
+}
+
+/// Waits until so many nodes of a tenant cluster are ready, in all of its pools together.
+async fn nodes(
+    pools: &Api<NodePool>,
+    cluster: &str,
+    wanted: i32,
+    timeout: Duration,
+    global: &Global,
+) -> Result<Exit, Failure> {
+    let end = Instant::now() + timeout;
+    let progress = Progress::new(global);
+    let watch = watcher(pools.clone(), watcher::Config::default()).default_backoff();
+    pin_mut!(watch);
+    let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
+    let mut waits = "its node pools were not seen yet".to_owned();
+    let (mut is_whole, mut stuck_since) = (false, None::<Instant>);
+    let (mut told, mut first) = (String::new(), None);
+    loop {
+        let stuck_at = stuck_since.map(|since| since + STUCK);
+        if stuck_at.is_some_and(|at| Instant::now() >= at) {
+            let what = format!("{cluster} will not get there: {waits}");
+            let mend = format!("`covey doctor {cluster}` says what mends it");
+            return Err(Failure::new(Exit::Answered, &what, &mend));
+        }
+        let look = (Instant::now() + REMIND).min(end);
+        let look = stuck_at.map_or(look, |at| at.min(look));
+        match timeout_at(look, watch.next()).await {
+            Err(_) if Instant::now() >= end => {
+                return Err(late("TenantCluster", cluster, &waits, timeout));
+            }
+            Err(_) => {
+                progress.remind(&waits);
+                continue;
+            }
+            Ok(None) => {
+                sleep_until(end).await;
+                return Err(late("TenantCluster", cluster, &waits, timeout));
+            }
+            Ok(Some(Err(error))) if is_refused(&error) => {
+                let what = format!(
+                    "cannot watch the NodePools of {cluster}: {}",
+                    kit_client::errors::chain(&error)
+                );
+                let mend = "ask for the right to watch them: `kubectl auth can-i --list` says what you have";
+                return Err(Failure::new(Exit::NotAllowed, &what, mend));
+            }
+            // The watch comes back by itself.
+            Ok(Some(Err(error))) => {
+                waits = format!("the API: {}", kit_client::errors::chain(&error));
+                continue;
+            }
+            Ok(Some(Ok(watcher::Event::Init))) => {
+                seen.clear();
+                is_whole = false;
+            }
+            Ok(Some(Ok(watcher::Event::InitDone))) => is_whole = true,
+            Ok(Some(Ok(watcher::Event::InitApply(pool) | watcher::Event::Apply(pool)))) => {
+                if pool.spec.cluster_name == cluster {
+                    seen.insert(pool.name_any(), pool.seen());
+                }
+            }
+            Ok(Some(Ok(watcher::Event::Delete(pool)))) => {
+                seen.remove(&pool.name_any());
+            }
+        }
+        // Of a part of the pools nothing is said.
+        if !is_whole {
+            continue;
+        }
+        let first = first.get_or_insert_with(|| versions(&seen));
+        let pools = seen.iter().map(|(name, seen)| {
+            let is_new = first.get(name) != Some(&seen.resource_version);
+            (name.as_str(), seen, is_new)
+        });
+        let pools: Vec<_> = pools.collect();
+        match judge_nodes(wanted, &pools) {
+            Verdict::Wait(what) => (waits, stuck_since) = (what, None),
+            Verdict::Stuck(what) => {
+                waits = what;
+                stuck_since = stuck_since.or(Some(Instant::now()));
+            }
+            Verdict::Done | Verdict::Gone => return Ok(Exit::Done),
+        }
+        if waits != told {
+            progress.note(&waits);
+            told.clone_from(&waits);
+        }
+    }
+}
+
+/// The version of each, by its name.
+fn versions(seen: &BTreeMap<String, Seen>) -> BTreeMap<String, Option<String>> {
+    let all = seen.iter();
+    all.map(|(name, seen)| (name.clone(), seen.resource_version.clone()))
+        .collect()
 }
 
 fn late(kind: &str, name: &str, waits: &str, timeout: Duration) -> Failure {

@@ -188,3 +188,27 @@ fn asleep_is_what_ready_says_once_nothing_runs() {
     assert_eq!(judge(&Goal::Asleep, &begun("1"), None), Verdict::Gone);
     assert_eq!(goal("asleep"), Ok(Goal::Asleep));
 }
+
+#[test]
+fn nodes_are_those_of_all_pools_together() {
+    let pool = |ready, conditions: &[(&str, &str, &str)]| Seen {
+        ready,
+        ..seen(1, 1, conditions)
+    };
+    let (two, grows) = (pool(2, &[]), pool(1, &[("Ready", "False", "ScalingUp")]));
+    let of = |wanted| judge_nodes(wanted, &[("a", &two, false), ("b", &grows, false)]);
+    assert_eq!((of(3), of(0)), (Verdict::Done, Verdict::Done));
+    let Verdict::Wait(what) = of(4) else {
+        panic!("{:?}", of(4));
+    };
+    assert!(
+        what.starts_with("3 of 4 nodes are ready; b: Ready False ScalingUp"),
+        "{what}"
+    );
+    let ill = pool(0, &[("Degraded", "True", "InvalidSpec")]);
+    let is_stuck = |is_new| matches!(judge_nodes(1, &[("a", &ill, is_new)]), Verdict::Stuck(_));
+    assert!(is_stuck(true) && !is_stuck(false));
+    assert!(matches!(judge_nodes(1, &[]), Verdict::Wait(_)));
+    assert_eq!(goal("nodes=3"), Ok(Goal::Nodes(3)));
+    assert!(goal("nodes=-1").is_err() && goal("nodes=").is_err());
+}

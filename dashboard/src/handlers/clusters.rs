@@ -5,7 +5,7 @@
 use axum::extract::{Path, RawQuery};
 use axum::response::Response;
 use http::StatusCode;
-use insight::description::describe;
+use insight::description::{Detail, describe};
 use insight::diagnosis::diagnose;
 use insight_read::cluster::in_depth;
 use kube::api::{Api, Patch, PatchParams};
@@ -56,7 +56,7 @@ async fn shown(
     let act = format!("get the tenant cluster {name} in {namespace}");
     let (found, facts, events) = read.map_err(|error| Problem::of(&act, &error))?;
     visitor.session.saw(namespace);
-    let description = describe(&found, &facts, &events, 0);
+    let description = describe(&found, &facts, &events, Detail::default());
     let findings = diagnose(&facts, |_| true);
     let made = (&description, findings.as_slice());
     let page = ClusterPage::new(&found, (&facts, &events), made, &access);

@@ -4,7 +4,7 @@
 
 use api::{Host, Machine, NodePool};
 use http::StatusCode;
-use insight::description::describe;
+use insight::description::{Detail, describe};
 use insight::diagnosis::diagnose;
 use insight_read::table::ServerTable;
 use kit_objects::known::Known;
@@ -117,7 +117,7 @@ fn lists() {
 #[test]
 fn a_tenant_cluster() {
     let (found, facts, events) = fixture::facts();
-    let description = describe(&found, &facts, &events, 0);
+    let description = describe(&found, &facts, &events, Detail::default());
     let findings = diagnose(&facts, |_| true);
     let (made, access) = ((&description, findings.as_slice()), Access::unknown());
     let page = ClusterPage::new(&found, (&facts, &events), made, &access);

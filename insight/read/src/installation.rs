@@ -92,7 +92,7 @@ fn spaces(facts: &Facts, is_one: bool) -> Vec<String> {
 }
 
 /// What the API says of itself, and how far its clock is ahead.
-async fn version(client: &Client) -> (ApiAnswer, Known<SignedDuration>) {
+pub(crate) async fn version(client: &Client) -> (ApiAnswer, Known<SignedDuration>) {
     let failed = |error: &kube::Error| ApiAnswer::Failed {
         what: format!(
             "the management cluster's API does not answer: {}",

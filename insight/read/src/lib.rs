@@ -7,11 +7,15 @@
 //! | [`reader`] | lists and objects as facts, or why they are not known |
 //! | [`cluster`] | the facts of one tenant cluster |
 //! | [`installation`] | the facts of a whole installation |
+//! | [`before`] | the facts of a management cluster that is to have one |
+//! | [`inside`] | what is inside a tenant cluster |
 //!
 //! Invariant: nothing is written, no Secret is read, and every list has a bound. What could not be read is unknown
 //! and never absent.
 
+pub mod before;
 pub mod cluster;
+pub mod inside;
 pub mod installation;
 pub mod reader;
 pub mod request;

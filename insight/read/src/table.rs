@@ -25,6 +25,9 @@ pub struct ListMeta {
     /// Where the next page begins; none of the last.
     #[serde(rename = "continue")]
     pub next: Option<String>,
+    /// The version of all of it, from which on changes can be watched.
+    #[serde(rename = "resourceVersion")]
+    pub version: String,
 }
 
 /// A column.
@@ -63,6 +66,9 @@ pub struct Names {
     pub name: String,
     /// Its namespace; none of what has none.
     pub namespace: Option<String>,
+    /// Its version.
+    #[serde(rename = "resourceVersion")]
+    pub version: String,
 }
 
 impl ServerTable {
@@ -70,6 +76,7 @@ impl ServerTable {
     pub fn append(&mut self, mut more: Self) {
         if self.column_definitions.is_empty() {
             self.column_definitions = more.column_definitions;
+            self.metadata.version = more.metadata.version;
         }
         self.rows.append(&mut more.rows);
     }

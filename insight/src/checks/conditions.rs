@@ -184,6 +184,7 @@ fn by_reason(reason: Reason) -> Option<Check> {
         | R::AboveLimits
         | R::AccountLimitReached => Check::Capacity,
         R::AddonOff | R::AutoscalingRefused => Check::Autoscaler,
+        R::ReservedRangesUnknown => Check::ReservedRanges,
         R::ProviderMissing
         | R::ProviderNotConfigured
         | R::ProviderNotInstalled

@@ -32,12 +32,6 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             );
         }
     };
-    let is_default = |class: &StorageClass| {
-        class
-            .annotations()
-            .get(DEFAULT_CLASS)
-            .is_some_and(|value| value == "true")
-    };
     let default = classes.iter().any(is_default);
     let clusters = facts.clusters.as_ref().there();
     let found = clusters.into_iter().flatten().filter_map(|cluster: &TenantCluster| {
@@ -68,6 +62,12 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         Some(Finding::new(Check::StorageClass, Level::Warning, subject, &cause, &mend).within(&scope))
     });
     found.collect()
+}
+
+/// Whether claims that name no class get this one.
+pub(super) fn is_default(class: &StorageClass) -> bool {
+    let marked = class.annotations().get(DEFAULT_CLASS);
+    marked.is_some_and(|value| value == "true")
 }
 
 /// Whether volumes of etcd are still to be made. Those that are bound stay so, whatever becomes of their class.

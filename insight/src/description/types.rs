@@ -53,6 +53,9 @@ pub struct Description {
     pub parts: Vec<Part>,
     /// Its pools.
     pub pools: Vec<PoolDescription>,
+    /// Its conditions, where all of it was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<ConditionLine>,
     /// What could not be read: `not allowed to list pods in covey-demo-0a1b2c3d11`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_read: Vec<String>,
@@ -110,9 +113,27 @@ pub struct MachineGroup {
     /// Since when the first of them is so; absent of those that are ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Names and what is said of them; empty of those that are ready.
+    /// Names and what is said of them; of those that are ready empty, or the name of one that is told by itself.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
+}
+
+/// A condition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ConditionLine {
+    /// Its type: `EtcdReady`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Since when it has that status.
+    pub since: Timestamp,
+    /// Its reason.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Its message.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }
 
 /// An Event, most often one of type Warning.

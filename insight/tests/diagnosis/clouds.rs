@@ -3,8 +3,8 @@
 //! Invariant: each row begins with a whole installation.
 
 use insight::check::Check;
-use insight::description::describe;
 use insight::description::types::{Part, State};
+use insight::description::{Detail, describe};
 use insight::diagnosis::diagnose;
 use insight::facts::Facts;
 use insight::finding::Level;
@@ -179,7 +179,12 @@ fn an_account_that_is_missing_explains_why_the_pool_has_no_machines() {
 
 fn part(facts: &Facts, name: &str) -> Option<Part> {
     let clusters = facts.clusters.as_ref().there().unwrap();
-    let described = describe(&clusters[0], facts, &Known::Known(vec![]), 0);
+    let described = describe(
+        &clusters[0],
+        facts,
+        &Known::Known(vec![]),
+        Detail::default(),
+    );
     described.parts.into_iter().find(|part| part.name == name)
 }
 

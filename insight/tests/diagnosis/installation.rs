@@ -8,6 +8,8 @@ use kit_objects::known::Known;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::inside::{here, inside};
+
 pub(crate) const NOW: &str = "2026-11-27T12:00:00Z";
 pub(crate) const UID: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 pub(crate) const TENANT: &str = "covey-demo-0a1b2c3d11";
@@ -180,6 +182,8 @@ pub(crate) fn whole() -> Facts {
     };
     Facts {
         now: NOW.parse().unwrap(),
+        here: here(),
+        before: None,
         management,
         clusters: Known::Known(vec![read(cluster())]),
         pools: Known::Known(vec![read(pool())]),
@@ -198,6 +202,7 @@ pub(crate) fn whole() -> Facts {
             "",
         )]))]),
         tenant_namespaces: [(TENANT.to_owned(), tenant)].into(),
+        inside: Known::Known(inside()),
         not_allowed: vec![],
     }
 }

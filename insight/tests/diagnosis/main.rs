@@ -4,6 +4,7 @@
 #![allow(clippy::panic, clippy::unwrap_used)] // tests
 
 mod clouds;
+mod inside;
 mod installation;
 mod life;
 mod table;
@@ -25,7 +26,8 @@ use crate::table::{Row, TABLE};
 
 /// All rows, of each table.
 fn rows() -> impl Iterator<Item = &'static Row> {
-    TABLE.iter().chain(clouds::TABLE).chain(life::TABLE)
+    let more = inside::TABLE.iter().chain(life::TABLE);
+    TABLE.iter().chain(clouds::TABLE).chain(more)
 }
 
 #[test]
@@ -106,6 +108,30 @@ const FORGETS: &[fn(&mut Facts)] = &[
     |f| f.restores = unknown(),
     |f| f.grants = unknown(),
     |f| f.provider_configs = unknown(),
+    |f| f.here.leads = unknown(),
+    |f| f.here.endpoints.clear(),
+    |f| f.inside = unknown(),
+    |f| {
+        if let Some(before) = &mut f.before {
+            before.kubevirt = unknown();
+            before.nodes = unknown();
+            before.has_service_ranges = unknown();
+            before.may_all = unknown();
+        }
+    },
+    |f| {
+        if let Known::Known(inside) = &mut f.inside {
+            inside.nodes = unknown();
+            inside.services = unknown();
+            inside.slices = unknown();
+            inside.claims = unknown();
+            inside.classes = unknown();
+            inside.attachments = unknown();
+            inside.validating = unknown();
+            inside.mutating = unknown();
+            inside.removed = unknown();
+        }
+    },
     |f| tenant(f).object = unknown(),
     |f| tenant(f).pods = unknown(),
     |f| tenant(f).claims = unknown(),
