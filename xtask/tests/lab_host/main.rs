@@ -24,6 +24,7 @@ mod checkout;
 mod control_plane;
 mod ends;
 mod joining;
+mod played;
 #[path = "../support/mod.rs"]
 mod support;
 use checkout::{Lab, connector};
