@@ -27,7 +27,7 @@ use anyhow::{Result, bail};
 
 use crate::{host::Host, layout::MANAGEMENT_HOST, state::State};
 
-pub use guest::{adopt, end, start};
+pub use guest::{adopt, end, said, start};
 pub(crate) use leave::leave;
 pub use pod::network as network_of_pod;
 pub use settings::{Settings, prepare_init, trees};

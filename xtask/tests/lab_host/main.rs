@@ -23,6 +23,7 @@ use serde_json::Value;
 mod checkout;
 mod control_plane;
 mod ends;
+mod entered;
 mod joining;
 mod played;
 #[path = "../support/mod.rs"]

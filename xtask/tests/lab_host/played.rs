@@ -82,7 +82,10 @@ async fn a_played_machine_joins_by_what_a_virtual_machine_is_told() -> Result<()
         Ok(()) => is_told_nothing_more(&host, &secret),
         failed => failed,
     };
-    let said = inside(&host, "tail -n 60 /var/log/boot.log /var/log/kubelet.log");
+    let said = inside(
+        &host,
+        "tail -n 60 /var/log/machine.log /var/log/kubelet.log",
+    );
     // What another lab-agent finds, and then the end.
     let found = machines::adopt(&settings)?;
     machines::end(&settings, &guest.id, Some(&host))?;
@@ -91,7 +94,7 @@ async fn a_played_machine_joins_by_what_a_virtual_machine_is_told() -> Result<()
     assert!(!host.is_alive() && !host.keeper.is_alive());
     assert!(!layout.machines().join(&guest.id).exists());
     let kept = layout.logs().join("machines").join(&guest.id);
-    let kept = fs::read_to_string(kept.join("boot.log"))?;
+    let kept = fs::read_to_string(kept.join("machine.log"))?;
     assert!(kept.contains("This node has joined the cluster"), "{kept}");
     assert_eq!(machines::adopt(&settings)?, BTreeMap::new());
     drop(control_plane);

@@ -33,9 +33,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The program that is started in a machine.
 const PROGRAM: &str = "boot";
 /// What it says, in the machine.
-const SAID: &str = "var/log/boot.log";
+const SAID: &str = "var/log/machine.log";
 /// Logs of a machine that are kept when it is gone.
-const KEPT: [&str; 3] = [SAID, "var/log/containerd.log", "var/log/kubelet.log"];
+const KEPT: [&str; 4] = [
+    SAID,
+    "var/log/boot.log",
+    "var/log/containerd.log",
+    "var/log/kubelet.log",
+];
 /// Which machine runs in a folder.
 const RECORD: &str = "host.json";
 /// What a worker does once it has network and containerd.
@@ -171,6 +176,29 @@ pub fn adopt(settings: &Settings) -> Result<BTreeMap<String, Host>> {
     Ok(found)
 }
 
+/// The last lines of what all machines say that are there, for people.
+#[must_use]
+pub fn said(layout: &Layout, lines: usize) -> String {
+    let entries = fs::read_dir(layout.machines()).into_iter().flatten();
+    let mut folders: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    folders.sort();
+    let logs = folders
+        .iter()
+        .flat_map(|folder| KEPT.map(|log| folder.join("root/upper").join(log)));
+    let texts = logs.filter_map(|log| {
+        let text = fs::read_to_string(&log).ok()?;
+        Some(format!("--- {}\n{}", log.display(), last(&text, lines)))
+    });
+    texts.collect()
+}
+
+fn last(text: &str, lines: usize) -> String {
+    let all: Vec<_> = text.lines().collect();
+    let from = all.len().saturating_sub(lines);
+    let shown = all.get(from..).unwrap_or_default().iter();
+    shown.map(|line| format!("{line}\n")).collect()
+}
+
 fn folder(layout: &Layout, id: &str) -> PathBuf {
     layout.machines().join(id)
 }
@@ -207,4 +235,22 @@ fn own_size() -> Result<Size> {
         cores: u32::try_from(processors).context("more processors than can be counted")?,
         memory: total * u64::from(info.mem_unit),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_machines_say_is_shown_by_its_last_lines() {
+        let checkout = tempfile::tempdir().unwrap();
+        let layout = Layout::at(checkout.path());
+        assert_eq!(said(&layout, 2), "", "there is none");
+        let logs = folder(&layout, "workers-a-1").join("root/upper/var/log");
+        fs::create_dir_all(&logs).unwrap();
+        fs::write(logs.join("machine.log"), "one\ntwo\nthree\n").unwrap();
+        let text = said(&layout, 2);
+        assert!(text.ends_with("machine.log\ntwo\nthree\n"), "{text}");
+        assert_eq!(last("one\n", 2), "one\n");
+    }
 }
