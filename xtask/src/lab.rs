@@ -5,7 +5,7 @@ mod host;
 use std::io::Write as _;
 
 use anyhow::{Context as _, Result, bail};
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use lab::{
     Build, Layout, Operator, UpOptions, logs,
     programs::{KubernetesVersion, kubevirt::Release},
@@ -29,6 +29,9 @@ pub(crate) enum Command {
         /// Leave out KubeVirt: tenants then have no nodes, and the lab takes a GB less of memory
         #[arg(long)]
         no_kubevirt: bool,
+        /// What virtual machines are; on a lab with hosts, `--nodes vm` goes over to KubeVirt
+        #[arg(long, value_enum, env = Nodes::VARIABLE, default_value_t)]
+        nodes: Nodes,
     },
     /// Build Covey from this checkout and install it in the lab, with what every addon needs
     Install {
@@ -68,6 +71,21 @@ pub(crate) enum Command {
     },
 }
 
+/// What virtual machines of the lab are.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Nodes {
+    /// KubeVirt's.
+    #[default]
+    Vm,
+    /// Hosts that play them, at native speed: KubeVirt's kinds without KubeVirt
+    Host,
+}
+
+impl Nodes {
+    /// Says which where no argument does.
+    pub(crate) const VARIABLE: &'static str = "COVEY_NODES";
+}
+
 pub(crate) fn run(command: Command) -> Result<()> {
     let layout = Layout::discover()?;
     match command {
@@ -76,14 +94,17 @@ pub(crate) fn run(command: Command) -> Result<()> {
             keep,
             kubevirt,
             no_kubevirt,
+            nodes,
         } => {
+            let are_played = nodes == Nodes::Host && !no_kubevirt;
             let progress = Progress::new();
             lab::up(
                 &layout,
                 &UpOptions {
                     tenant_versions,
                     keep,
-                    kubevirt: (!no_kubevirt).then_some(kubevirt),
+                    kubevirt: (!no_kubevirt && !are_played).then_some(kubevirt),
+                    player: are_played,
                     ..UpOptions::default()
                 },
                 &progress,

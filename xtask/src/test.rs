@@ -33,6 +33,7 @@ use std::io::Write as _;
 use anyhow::{Context as _, Result};
 use lab::{Layout, progress::Progress};
 
+use crate::lab::Nodes;
 use runs::Kind;
 use session::Session;
 
@@ -60,6 +61,10 @@ pub(crate) struct Args {
     /// So many busy loops beside, which the kept run remembers
     #[arg(long, default_value_t = 0, value_name = "N")]
     busy: usize,
+    /// Which nodes tenant clusters have where the suite does not prove virtual machines; with `host` these suites
+    /// are run first, on hosts that play them, and the others afterwards on KubeVirt. Not of `--changed`
+    #[arg(long, value_enum, env = Nodes::VARIABLE, default_value_t)]
+    nodes: Nodes,
     /// Who runs this ends it after so many minutes: T2 is left out, and named, where it could not end by then
     #[arg(long, value_name = "MINUTES", conflicts_with_all = ["all", "changed"])]
     within: Option<u64>,

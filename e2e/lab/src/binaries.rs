@@ -95,7 +95,7 @@ pub(crate) fn build_agent(layout: &Layout, build: Build, progress: &Progress) ->
 }
 
 /// Copies beside and renames: the old file may be running.
-fn install(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn install(from: &Path, to: &Path) -> Result<()> {
     let folder = to.parent().context("a path without folder")?;
     fs::create_dir_all(folder)?;
     let new = to.with_extension("new");

@@ -61,7 +61,8 @@ pub(crate) fn tear_down(layout: &Layout, progress: &Progress) -> Result<()> {
         .flat_map(|s| s.all_hosts().map(|(_, host)| host.clone()))
         .collect();
     let by_ssh = state.iter().flat_map(|s| s.ssh_hosts.keys());
-    let disks: Vec<_> = by_ssh.map(|name| layout.host(name)).collect();
+    let mut disks: Vec<_> = by_ssh.map(|name| layout.host(name)).collect();
+    disks.push(layout.machines());
     // The state file may be older than a reboot, and another checkout have its slot by now.
     let remembered = state.map(|state| state.slot);
     let checkout = layout.checkout();

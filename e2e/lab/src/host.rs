@@ -74,15 +74,16 @@ impl Host {
             keeper.args(["sh", "-c", JOIN, "sh"]);
             keeper.args(&spec.cgroup_join).arg("--");
         }
-        keeper.args([
-            "unshare",
-            "--net",
-            "--mount",
-            "--uts",
-            "--pid",
-            "--fork",
-            "--kill-child",
-        ]);
+        match &spec.network {
+            // Another's, entered before all else: `/proc` is still the one that the path is meant in.
+            Some(network) => {
+                keeper.arg("nsenter");
+                keeper.arg(format!("--net={}", network.display()));
+                keeper.args(["--", "unshare"])
+            }
+            None => keeper.args(["unshare", "--net"]),
+        };
+        keeper.args(["--mount", "--uts", "--pid", "--fork", "--kill-child"]);
         if spec.has_own_root() {
             keeper.arg("--cgroup");
         }

@@ -23,8 +23,8 @@ mod keys;
 mod network;
 mod options;
 mod plan;
-mod root;
-mod start;
+pub(crate) mod root;
+pub(crate) mod start;
 
 use std::collections::BTreeMap;
 

@@ -167,6 +167,24 @@ impl Layout {
         self.root().join("ssh/id_ed25519")
     }
 
+    /// Virtual machines that are played by hosts: a folder each. They run inside of the management host.
+    #[must_use]
+    pub fn machines(&self) -> PathBuf {
+        self.host(MANAGEMENT_HOST).join("machines")
+    }
+
+    /// What plays virtual machines is told here what they are made of.
+    #[must_use]
+    pub fn machine_settings(&self) -> PathBuf {
+        self.config().join("machines.json")
+    }
+
+    /// The program that a worker starts first, for machines that are played.
+    #[must_use]
+    pub fn worker_init(&self) -> PathBuf {
+        self.root().join("run/worker-init")
+    }
+
     /// containerd's content and snapshots on a host; images are kept between labs.
     #[must_use]
     pub fn containerd_data(&self, host: &str) -> PathBuf {

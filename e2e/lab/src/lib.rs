@@ -24,6 +24,7 @@ mod layout;
 pub mod leftovers;
 pub mod logs;
 mod loops;
+pub mod machines;
 pub mod network;
 pub mod packages;
 mod pki;

@@ -7,7 +7,7 @@ use std::thread;
 use anyhow::{Context as _, Result, anyhow};
 
 use crate::{
-    binaries::{self, AGENT},
+    binaries::AGENT,
     cargo::{self, Build},
     debian::Tree,
     install::Operator,
@@ -31,11 +31,7 @@ pub fn prepare(
     operator: &Operator,
     progress: &Progress,
 ) -> Result<()> {
-    let wanted = binaries::wanted(
-        &options.tenant_versions,
-        options.kubevirt,
-        options.has_storage(),
-    );
+    let wanted = options.programs();
     thread::scope(|scope| {
         let ours = scope.spawn(|| least_important(|| build(layout, options, operator, progress)));
         let trees = scope.spawn(|| {
@@ -75,7 +71,10 @@ fn build(
     progress: &Progress,
 ) -> Result<()> {
     packages::ensure(&operator.packages(), progress)?;
-    let init = options.kubevirt.map_or("", |_| worker::INIT);
+    let init = match options.kubevirt.is_some() || options.player {
+        true => worker::INIT,
+        false => "",
+    };
     for kind in [Build::Dev, Build::Release] {
         let mut programs = Vec::new();
         if operator.build == kind {

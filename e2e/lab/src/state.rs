@@ -50,6 +50,9 @@ pub struct State {
     /// Which KubeVirt was asked for, so that virtual machines can be made soon.
     #[serde(default)]
     pub kubevirt: Option<Release>,
+    /// Whether virtual machines are played by hosts, see [`crate::machines`].
+    #[serde(default)]
+    pub player: bool,
     /// Whether it has block storage.
     #[serde(default)]
     pub storage: bool,
@@ -69,6 +72,7 @@ impl State {
             fingerprints: BTreeMap::new(),
             tenant_versions: Vec::new(),
             kubevirt: None,
+            player: false,
             storage: false,
         }
     }

@@ -18,7 +18,7 @@ use crate::{
     config::Cluster,
     kubectl::answers,
     layout::Layout,
-    packages,
+    machines, packages,
     programs::{self, KubernetesVersion},
     progress::Progress,
     state::{self, State},
@@ -43,12 +43,10 @@ pub fn up(layout: &Layout, options: &UpOptions, progress: &Progress) -> Result<(
     disk::check(layout, progress)?;
 
     packages::ensure(&packages::RUNTIME, progress)?;
-    let wanted = binaries::wanted(
-        &options.tenant_versions,
-        options.kubevirt,
-        options.has_storage(),
-    );
-    let bins = programs::ensure(&wanted, progress)?;
+    if options.player && options.kubevirt.is_some() {
+        bail!("virtual machines are KubeVirt's or are played by hosts: ask for one of them");
+    }
+    let bins = programs::ensure(&options.programs(), progress)?;
     binaries::build_agent(layout, options.build, progress)?;
     // Once more: what was built takes room, too.
     disk::check(layout, progress)?;
@@ -74,6 +72,14 @@ fn already_up(
         && wanted != there
     {
         bail!("the lab has KubeVirt {there}, not {wanted}: run `cargo xtask lab down` first");
+    }
+    if options.player && !state.player {
+        bail!(
+            "the lab was brought up without machines that are played: run `cargo xtask lab down` first"
+        );
+    }
+    if options.kubevirt.is_some() && state.player {
+        machines::leave(layout, &mut state, progress)?;
     }
     if options.kubevirt.is_some() && state.kubevirt.is_none() {
         let versions = state.tenant_versions.iter().map(|version| version.parse());

@@ -128,7 +128,7 @@ fn preloaded(bins: &Bins, version: KubernetesVersion) -> Result<Vec<Image>> {
 }
 
 /// A machine's first program.
-fn build_init(layout: &Layout, progress: &Progress) -> Result<PathBuf> {
+pub(crate) fn build_init(layout: &Layout, progress: &Progress) -> Result<PathBuf> {
     let mut built = cargo::build(layout, &[INIT], INIT_BUILD, progress)?;
     built.remove(INIT).context("cargo built no worker-init")
 }

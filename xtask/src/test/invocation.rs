@@ -48,7 +48,7 @@ pub(crate) fn config(quarantine: &[TestName], first: Option<&str>) -> String {
             text,
             "[test-groups.\"@tool:covey:quarantine\"]\nmax-threads = 1"
         );
-        for profile in ["t1", "t2"] {
+        for profile in ["t1", "t2", "t2-hosts"] {
             let _ = writeln!(
                 text,
                 "[[profile.{profile}.overrides]]\nfilter = '{}'\nretries = 2\n\

@@ -349,7 +349,7 @@ fn began() -> SystemTime {
 /// Tests that were flaky in each of the runs before that had tests with retries.
 fn history(before: &[Run]) -> Vec<Vec<TestName>> {
     let retried = |run: &&Run| {
-        let stages = [report::T1, report::T2, report::WORKERS];
+        let stages = [report::T1, report::PLAYED, report::T2, report::WORKERS];
         stages.iter().any(|name| run.stage(name).is_some())
     };
     let runs = before.iter().filter(retried);

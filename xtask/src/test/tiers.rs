@@ -13,12 +13,15 @@ use lab::{Build, Layout, Operator, UpOptions, progress::Progress};
 
 use super::beside::Beside;
 use super::busy::Busy;
-use super::changed::suites::{DEFAULT, DEFAULT_WORKERS, HOSTS, WORKERS as WORKERS_SUITE};
-use super::report::{BUILDS, CHECKS, COMPILE, LAB, OLDER, PROGRAMS, SHAKE, T0, T1, T2, WORKERS};
+use super::changed::suites::{DEFAULT, DEFAULT_WORKERS, HOSTS, PLAYABLE, WORKERS as WORKERS_SUITE};
+use super::report::{
+    BUILDS, CHECKS, COMPILE, LAB, OLDER, OVER, PLAYED, PROGRAMS, SHAKE, T0, T1, T2, WORKERS,
+};
 use super::servers::{self, Servers};
 use super::session::{Session, target};
 use super::shake::{self, Seed};
 use super::{Args, Tier, signals, within};
+use crate::lab::Nodes;
 
 /// So often a new or changed test is run first.
 const TOUCHED_TIMES: usize = 5;
@@ -108,17 +111,21 @@ fn compile(session: &Session<'_>) -> Result<()> {
     Ok(())
 }
 
-fn t1_programs(progress: &Progress) -> Result<()> {
+fn t1_programs(layout: &Layout, progress: &Progress) -> Result<()> {
     lab::programs::ensure(&Program::of_tests(), progress)?;
     lab::packages::ensure(&lab::packages::FILESYSTEMS, progress)?;
     lab::packages::ensure(&lab::packages::SSH, progress)?;
     lab::hosts::prepare(Some(KubernetesVersion::default()), progress)?;
+    // A machine of the lab that is played joins, too.
+    lab::machines::prepare_init(layout, progress)?;
     // The lab's enforcer of network policies is proven in namespaces of its own.
     lab::packages::ensure(&lab::packages::RUNTIME, progress)
 }
 
 fn t1(session: &mut Session<'_>, args: &Args, filter: &str) -> Result<()> {
-    session.stage(PROGRAMS, |session| t1_programs(session.progress))?;
+    session.stage(PROGRAMS, |session| {
+        t1_programs(session.layout, session.progress)
+    })?;
     // These tests wait more than they work, so what T2 needs is built meanwhile.
     let beside = match args.only {
         Some(_) => None,
@@ -155,6 +162,9 @@ fn servers(session: &mut Session<'_>) -> Result<Servers> {
 
 fn builds(session: &Session<'_>, args: &Args) -> Result<Beside> {
     let mut arguments = vec!["prepare-lab"];
+    if plays(args) {
+        arguments.push("--player");
+    }
     if args.all {
         arguments.push("--all");
     }
@@ -180,6 +190,9 @@ pub(crate) struct Prepare {
     all: bool,
     #[arg(long)]
     release: bool,
+    /// Also what hosts are made of that play virtual machines
+    #[arg(long)]
+    player: bool,
 }
 
 /// Builds it.
@@ -193,7 +206,26 @@ pub(crate) fn prepare(args: &Prepare) -> Result<()> {
         false => Build::Dev,
     };
     let (options, operator) = lab_with(args.all, Some(Release::default()), build);
-    lab::prepare(&layout, &options, &operator, &Progress::new())
+    let progress = Progress::new();
+    lab::prepare(&layout, &options, &operator, &progress)?;
+    match args.player {
+        true => lab::prepare(&layout, &played(options), &operator, &progress),
+        false => Ok(()),
+    }
+}
+
+/// A lab in which hosts play virtual machines.
+fn played(options: UpOptions) -> UpOptions {
+    UpOptions {
+        kubevirt: None,
+        player: true,
+        ..options
+    }
+}
+
+/// Whether a part of T2 runs on hosts first. What `--changed` reaches is little, and runs on what it is for.
+fn plays(args: &Args) -> bool {
+    args.nodes == Nodes::Host && !args.changed
 }
 
 fn lab_with(all: bool, kubevirt: Option<Release>, build: Build) -> (UpOptions, Operator) {
@@ -224,12 +256,22 @@ fn t2(session: &mut Session<'_>, args: &Args, reached: Option<&str>) -> Result<(
 }
 
 fn t2_in_lab(session: &mut Session<'_>, args: &Args, reached: Option<&str>) -> Result<()> {
-    let needs_machines = session
-        .change
-        .as_ref()
-        .is_none_or(|change| reached.is_none() || change.selection.needs("vm"));
+    let needs_machines = session.change.as_ref().is_none_or(|change| {
+        let needs = |word: &str| change.selection.needs(word);
+        reached.is_none() || needs("vm") || needs("node")
+    });
     let build = build(session, args);
-    session.stage(LAB, |session| {
+    let played = plays(args).then(|| on_hosts(session, args, build));
+    if let Some(Err(error)) = played {
+        // The lab did not come so far, or there is nothing else to hear of today.
+        return Err(error);
+    }
+    let (failed, plays) = match played {
+        Some(Ok(tested)) => (tested, true),
+        _ => (Ok(()), false),
+    };
+    let stage = if plays { OVER } else { LAB };
+    session.stage(stage, |session| {
         let (options, operator) = lab_with(args.all, needs_machines.then(Release::default), build);
         lab::up(session.layout, &options, session.progress)?;
         lab::install_operator(session.layout, &operator, session.progress)
@@ -245,7 +287,7 @@ fn t2_in_lab(session: &mut Session<'_>, args: &Args, reached: Option<&str>) -> R
     if let Some(reason) = hindrance.as_ref().filter(|_| !args.all) {
         session.leave_out(format!("T2 {HOSTS}: {reason}"));
     }
-    let (suites, workers) = lab_filters(args.all, hindrance.is_none());
+    let (suites, workers) = lab_filters(args.all, hindrance.is_none(), plays);
     let control_planes =
         session.stage(T2, |session| session.tests("t2", &suites, &whole(args.all)));
     if control_planes.is_err() && !args.all {
@@ -260,7 +302,28 @@ fn t2_in_lab(session: &mut Session<'_>, args: &Args, reached: Option<&str>) -> R
         false => Ok(()),
     };
     // Who asks for everything waits for hours: one failure must not hide what else there is.
-    control_planes.and(workers).and(older)
+    failed.and(control_planes).and(workers).and(older)
+}
+
+/// Suites that prove nothing of virtual machines, in a lab whose machines are played by hosts. KubeVirt, which needs
+/// minutes to come up, comes afterwards, and while other suites run.
+///
+/// The inner result is that of the tests, where all of them were run.
+fn on_hosts(session: &mut Session<'_>, args: &Args, build: Build) -> Result<Result<()>> {
+    session.stage(LAB, |session| {
+        let (options, operator) = lab_with(args.all, None, build);
+        lab::up(session.layout, &played(options), session.progress)?;
+        lab::install_operator(session.layout, &operator, session.progress)
+    })?;
+    let filter = played_filter(args.all);
+    let tested = session.stage(PLAYED, |session| {
+        lab::kubevirt::wait(session.layout, session.progress)?;
+        session.tests("t2-hosts", &filter, &whole(args.all))
+    });
+    match tested {
+        Err(error) if !args.all => Err(error),
+        tested => Ok(tested),
+    }
 }
 
 /// Virtual machines, a worker and its volumes on an older minor of KubeVirt, in a lab of its own.
@@ -275,24 +338,44 @@ fn older_kubevirt(session: &mut Session<'_>, build: Build) -> Result<()> {
     })
 }
 
-/// nextest's filters of both halves of T2. `hosts`: machines that are reached by SSH can become nodes here.
-fn lab_filters(all: bool, hosts: bool) -> (String, String) {
-    let binary = |name: &str| format!("binary_id(=suites::{name})");
+/// nextest's filter of what runs on hosts that play virtual machines.
+fn played_filter(all: bool) -> String {
+    let is_run = |module: &&str| all || DEFAULT_WORKERS.contains(module);
+    format!(
+        "{} & ({})",
+        binary(WORKERS_SUITE),
+        modules(PLAYABLE.into_iter().filter(is_run))
+    )
+}
+
+/// nextest's filters of both halves of T2. `hosts`: machines that are reached by SSH can become nodes here; `played`:
+/// what may run on hosts that play virtual machines did so before.
+fn lab_filters(all: bool, hosts: bool, played: bool) -> (String, String) {
+    let is_left = |module: &&str| !played || !PLAYABLE.contains(module);
     if all {
         let suites = [DEFAULT, "operations", HOSTS].map(binary).join(" + ");
-        let workers = ["kubevirt", WORKERS_SUITE].map(binary).join(" + ");
-        return (suites, workers);
+        let workers = match played {
+            true => format!("({} - ({}))", binary(WORKERS_SUITE), modules(PLAYABLE)),
+            false => binary(WORKERS_SUITE),
+        };
+        return (suites, format!("{} + {workers}", binary("kubevirt")));
     }
-    let modules = DEFAULT_WORKERS.map(|module| format!("test(/^{module}::/)"));
     let suites = match hosts {
         // Without its modules, which take long.
         true => format!("{} + ({} - test(/::/))", binary(DEFAULT), binary(HOSTS)),
         false => binary(DEFAULT),
     };
-    (
-        suites,
-        format!("{} & ({})", binary(WORKERS_SUITE), modules.join(" + ")),
-    )
+    let workers = modules(DEFAULT_WORKERS.into_iter().filter(is_left));
+    (suites, format!("{} & ({workers})", binary(WORKERS_SUITE)))
+}
+
+fn binary(name: &str) -> String {
+    format!("binary_id(=suites::{name})")
+}
+
+fn modules<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let each = names.into_iter().map(|name| format!("test(/^{name}::/)"));
+    each.collect::<Vec<_>>().join(" + ")
 }
 
 /// `--shake NAME`: tests of T1 whose names contain it, again and again, under load and shaken.
@@ -305,7 +388,7 @@ pub(crate) fn shake(session: &mut Session<'_>, name: &str) -> Result<()> {
 }
 
 fn shake_tests(session: &mut Session<'_>, filter: &str, times: usize, seed: Seed) -> Result<()> {
-    t1_programs(session.progress)?;
+    t1_programs(session.layout, session.progress)?;
     let servers = servers(session)?;
     let _busy = Busy::start(shake::BUSY);
     session.progress.note(format!("{seed}"));
@@ -324,14 +407,14 @@ mod tests {
 
     #[test]
     fn a_run_of_everything_has_every_suite_and_a_default_one_the_cheap_ones() {
-        let (suites, workers) = lab_filters(true, false);
+        let (suites, workers) = lab_filters(true, false, false);
         for suite in ["control_plane", "hosts", "operations"] {
             assert!(suites.contains(suite), "{suites}");
         }
         assert!(workers.contains("kubevirt") && !workers.contains("test("));
-        let (suites, _) = lab_filters(false, false);
+        let (suites, _) = lab_filters(false, false, false);
         assert_eq!(suites, "binary_id(=suites::control_plane)");
-        let (suites, workers) = lab_filters(false, true);
+        let (suites, workers) = lab_filters(false, true, false);
         assert_eq!(
             suites,
             "binary_id(=suites::control_plane) + (binary_id(=suites::hosts) - test(/::/))"
@@ -340,6 +423,38 @@ mod tests {
             workers,
             "binary_id(=suites::workers) & (test(/^worker::/) + test(/^autoscaler::/))"
         );
+    }
+
+    #[test]
+    fn each_suite_runs_once_be_it_on_hosts_or_on_virtual_machines() {
+        for all in [false, true] {
+            let played = played_filter(all);
+            let (_, workers) = lab_filters(all, true, true);
+            let taken_out = workers.split_once(" - (").map(|(_, out)| out);
+            for module in PLAYABLE {
+                let test = format!("test(/^{module}::/)");
+                let is_run = all || DEFAULT_WORKERS.contains(&module);
+                assert_eq!(played.contains(&test), is_run, "{played}");
+                let stays = workers.contains(&test) && taken_out.is_none();
+                assert!(!stays, "{module} runs twice: {workers}");
+                assert_eq!(taken_out.is_some_and(|out| out.contains(&test)), all);
+            }
+            // One virtual machine at least becomes a node in each run.
+            assert!(all || workers.contains("test(/^worker::/)"), "{workers}");
+            assert!(!played.contains("test(/^worker::/)"), "{played}");
+        }
+        assert_eq!(
+            played_filter(false),
+            "binary_id(=suites::workers) & (test(/^autoscaler::/))"
+        );
+    }
+
+    #[test]
+    fn a_lab_that_plays_has_no_kubevirt() {
+        let (options, _) = lab_with(true, Some(Release::default()), Build::Dev);
+        let options = played(options);
+        assert!(options.player && options.kubevirt.is_none());
+        assert_eq!(options.tenant_versions, KubernetesVersion::ALL);
     }
 
     #[test]

@@ -228,7 +228,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "lab-agent",
-        uses: &["kit-objects", "proto"],
+        uses: &["api", "kit-objects", "lab", "proto"],
         pure: false,
     },
     Rule {

@@ -137,7 +137,10 @@ fn needs(texts: &[Text]) -> Vec<Finding> {
                     "{unknown:?} is nothing that a suite can need: {}",
                     words.join(", ")
                 ),
-                None => continue,
+                None => match wrong_node(&text.path, &needs) {
+                    Some(message) => message,
+                    None => continue,
+                },
             },
         };
         findings.push(Finding {
@@ -149,11 +152,29 @@ fn needs(texts: &[Text]) -> Vec<Finding> {
     findings
 }
 
+/// What is wrong with a suite of virtual machines that says whether hosts may play them.
+fn wrong_node(path: &str, needs: &[String]) -> Option<String> {
+    let (target, module) = suites::place(path)?;
+    if target != suites::WORKERS {
+        return None;
+    }
+    let (wanted, other) = match suites::PLAYABLE.contains(&module.as_str()) {
+        true => ("node", "vm"),
+        false => ("vm", "node"),
+    };
+    let says = |word: &str| needs.iter().any(|need| need == word);
+    (!says(wanted) || says(other)).then(|| {
+        format!(
+            "say `{wanted}` and not `{other}`, as PLAYABLE of xtask/src/test/changed/suites.rs has it, or change that"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{globs, needs, reads};
+    use super::{globs, needs, reads, wrong_node};
     use crate::tidy::text::Text;
     use crate::workspace::Metadata;
 
@@ -256,5 +277,23 @@ mod tests {
         assert_eq!(suite("//! Needs:"), 1);
         let helper = text("e2e/suites/tests/workers/b.rs", "//! Helps.\n");
         assert_eq!(needs(&[helper]), []);
+    }
+
+    #[test]
+    fn a_suite_of_workers_says_whether_hosts_may_play_its_machines() {
+        let wrong = |path: &str, words: &[&str]| {
+            let needs: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+            wrong_node(path, &needs).is_some()
+        };
+        let (drain, death) = (
+            "e2e/suites/tests/workers/drain.rs",
+            "e2e/suites/tests/workers/volumes/death.rs",
+        );
+        assert!(!wrong(drain, &["operator", "node"]));
+        assert!(wrong(drain, &["operator", "vm"]) && wrong(drain, &["operator"]));
+        assert!(!wrong(death, &["operator", "vm"]));
+        assert!(wrong(death, &["operator", "node"]) && wrong(death, &["vm", "node"]));
+        assert!(!wrong("e2e/suites/tests/kubevirt.rs", &["vm"]));
+        assert!(!wrong("e2e/suites/tests/hosts.rs", &["operator", "host"]));
     }
 }

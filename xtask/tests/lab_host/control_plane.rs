@@ -184,12 +184,7 @@ impl ControlPlane {
 
     /// Lets a Machine join: gives what it is told, the digest of the authority, and the secret half of its token.
     pub(crate) fn invite(&self, name: &str, uid: &str) -> Result<Invitation> {
-        let mut random = [0; 16];
-        random.copy_from_slice(&uid.as_bytes()[..16]);
-        let token = Token::from_random(&random, uid);
-        let expires = Timestamp::now() + SignedDuration::from_mins(30);
-        let secret = bootstrap_token::token_secret(&token, expires, name);
-        self.apply(&[secret.value])?;
+        let token = self.token(name, uid)?;
         let machine = user_data::Machine {
             name: name.to_owned(),
             labels: [("tier".to_owned(), "edge".to_owned())].into(),
@@ -203,6 +198,31 @@ impl ControlPlane {
             secret: token.secret.reveal().to_owned(),
             token: bootstrap_token::token_secret_name(uid),
         })
+    }
+
+    /// What a machine is told that boots for this: cloud-init user data, with the secret half of its token.
+    pub(crate) fn user_data(&self, name: &str, uid: &str) -> Result<(String, String)> {
+        let token = self.token(name, uid)?;
+        let machine = user_data::Machine {
+            name: name.to_owned(),
+            provider_id: Some(format!("kubevirt://{name}")),
+            ..user_data::Machine::default()
+        };
+        let authority = self.authority()?;
+        let data = user_data::user_data(&self.endpoint(), &authority, &token, &machine)?;
+        let secret = token.secret.reveal().to_owned();
+        Ok((data.reveal().to_owned(), secret))
+    }
+
+    /// A token that is good for half an hour.
+    fn token(&self, name: &str, uid: &str) -> Result<Token> {
+        let mut random = [0; 16];
+        random.copy_from_slice(&uid.as_bytes()[..16]);
+        let token = Token::from_random(&random, uid);
+        let expires = Timestamp::now() + SignedDuration::from_mins(30);
+        let secret = bootstrap_token::token_secret(&token, expires, name);
+        self.apply(&[secret.value])?;
+        Ok(token)
     }
 
     /// Takes the token away, as the operator does once the node is there.

@@ -23,7 +23,9 @@ use serde_json::Value;
 mod checkout;
 mod control_plane;
 mod ends;
+mod entered;
 mod joining;
+mod played;
 #[path = "../support/mod.rs"]
 mod support;
 use checkout::{Lab, connector};

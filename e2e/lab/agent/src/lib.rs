@@ -1,12 +1,15 @@
 //! `lab-agent`: what a node of the lab needs and a real cluster brings along, namely enforcement
-//! of NetworkPolicies, storage and addresses for load balancers. For the lab alone; never ship it.
+//! of NetworkPolicies, storage and addresses for load balancers; if asked for, virtual machines that hosts play.
+//! For the lab alone; never ship it.
 //!
 //! Invariant: it runs inside the node's network and mount namespaces and changes nothing but the
 //! nftables table of its own, what is below its two storage directories, their loop devices, its
-//! storage class, the volumes it made and the status of Services of type LoadBalancer.
+//! storage class, the volumes it made and the status of Services of type LoadBalancer; with `--machines`
+//! also KubeVirt's kinds, what is of them, and a label of its node.
 
 pub mod balancer;
 pub mod block;
+pub mod machines;
 pub mod network;
 pub mod storage;
 mod watch;
@@ -54,6 +57,10 @@ pub struct Options {
     /// at most has it.
     #[arg(long, value_name = "NETWORK")]
     pub load_balancers: Option<Ipv4Net>,
+    /// What virtual machines are made of that are played by hosts, as a file of `lab up`; without it
+    /// KubeVirt's kinds are left alone. Read again for each machine.
+    #[arg(long, value_name = "FILE")]
+    pub machines: Option<PathBuf>,
     /// What happens to packets that no policy allows.
     #[arg(long, value_enum, default_value_t)]
     pub refuse: Refusal,
@@ -107,6 +114,17 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             None => std::future::pending().await,
         }
     };
+    let node = settings.node.clone();
+    let machines = options
+        .machines
+        .map(|settings| machines::Place { node, settings });
+    let of_machines = client.clone();
+    let machines = async move {
+        match machines {
+            Some(place) => machines::run(of_machines, place).await,
+            None => std::future::pending().await,
+        }
+    };
     let balancer = client.clone();
     let balancer = async move {
         match options.load_balancers {
@@ -117,6 +135,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tokio::select! {
         ended = balancer => ended.context("load balancers"),
         ended = block => ended.context("block storage"),
+        ended = machines => ended.context("virtual machines"),
         ended = network::run(client.clone(), settings) => ended.context("network policies"),
         ended = storage::run(client, place) => ended.context("storage"),
         _ = terminate.recv() => Ok(()),

@@ -22,6 +22,9 @@ pub struct HostSpec {
     /// `copy_on_write` and `keep` count for nothing.
     #[serde(default)]
     pub root: Vec<PathBuf>,
+    /// The network namespace that it enters, as a file (`/proc/PID/ns/net`); none: it has one of its own.
+    #[serde(default)]
+    pub network: Option<PathBuf>,
     /// Folders of the machine that the host may change for itself only (overlayfs).
     pub copy_on_write: Vec<PathBuf>,
     /// Folders that start empty and live in memory.

@@ -14,4 +14,3 @@ if [ -e /etc/init.d/containerd ]; then
         rc-service containerd start
     } > /var/log/boot.log 2>&1
 fi
-exec /usr/sbin/sshd -D -e

@@ -68,7 +68,7 @@ const DISK_IS_SHARED: &str = "--eviction-hard='memory.available<100Mi,nodefs.ava
 #[derive(Clone, Debug)]
 pub struct Disk {
     /// The uppermost first.
-    pub(super) trees: Vec<PathBuf>,
+    pub(crate) trees: Vec<PathBuf>,
     /// Version of the kubelet in it.
     pub(super) version: Option<KubernetesVersion>,
 }
@@ -163,21 +163,31 @@ fn install(bins: &Bins, version: KubernetesVersion, into: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The file `/etc/default/kubelet`; `more` are further flags, each after a blank.
+pub(crate) fn kubelet_arguments(has_cgroup_v2: bool, more: &str) -> String {
+    // The kubelet refuses cgroup v1 unless it is told otherwise; flags go before its configuration.
+    let cgroups = match has_cgroup_v2 {
+        true => "",
+        false => " --fail-cgroupv1=false",
+    };
+    format!("KUBELET_EXTRA_ARGS=\"{DISK_IS_SHARED}{cgroups}{more}\"\n")
+}
+
 /// Who a host is.
 #[derive(Clone, Debug)]
-pub(super) struct Identity<'a> {
-    pub(super) name: &'a str,
-    pub(super) machine_id: &'a str,
+pub(crate) struct Identity<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) machine_id: &'a str,
     /// What its user shows to log in: a line of `authorized_keys`.
-    pub(super) login: &'a str,
+    pub(crate) login: &'a str,
     /// Resolves names for it.
-    pub(super) name_server: std::net::Ipv4Addr,
-    pub(super) has_cgroup_v2: bool,
+    pub(crate) name_server: std::net::Ipv4Addr,
+    pub(crate) has_cgroup_v2: bool,
 }
 
 impl Identity<'_> {
     /// The files that are its own: path, mode, content.
-    pub(super) fn files(&self) -> BTreeMap<&'static str, (u32, String)> {
+    pub(crate) fn files(&self) -> BTreeMap<&'static str, (u32, String)> {
         let Self {
             name,
             machine_id,
@@ -185,12 +195,7 @@ impl Identity<'_> {
             name_server,
             ..
         } = self;
-        // The kubelet refuses cgroup v1 unless it is told otherwise; flags go before its configuration.
-        let cgroups = match self.has_cgroup_v2 {
-            true => "",
-            false => " --fail-cgroupv1=false",
-        };
-        let kubelet = format!("KUBELET_EXTRA_ARGS=\"{DISK_IS_SHARED}{cgroups}\"\n");
+        let kubelet = kubelet_arguments(self.has_cgroup_v2, "");
         let registry = format!(
             "server = \"http://{REGISTRY_FOR_MACHINES}:5000\"\n\n[host.\"http://{REGISTRY_FOR_MACHINES}:5000\"]\n\
              capabilities = [\"pull\", \"resolve\"]\n"
@@ -223,14 +228,15 @@ impl Identity<'_> {
 }
 
 /// Writes a file below `root`; its folders are root's and readable by all, as Debian has them.
-pub(super) fn write(root: &Path, path: &str, mode: u32, text: &str) -> Result<()> {
+pub(crate) fn write(root: &Path, path: &str, mode: u32, text: &str) -> Result<()> {
     let file = root.join(path);
     make_folders(root, &file)?;
     fs::write(&file, text).with_context(|| format!("{}: not writable", file.display()))?;
     Ok(fs::set_permissions(file, fs::Permissions::from_mode(mode))?)
 }
 
-fn make_folders(root: &Path, file: &Path) -> Result<()> {
+/// Makes the folders of `file`, which is below `root`.
+pub(crate) fn make_folders(root: &Path, file: &Path) -> Result<()> {
     let folder = file.parent().context("a path without folder")?;
     fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
     // Whatever the umask: a folder here covers the one below.

@@ -27,6 +27,7 @@ use crate::{
     },
     layout::Layout,
     procfs,
+    slot::addresses::Slot,
     ssh_host::{PORT, Place, Role, SshHost},
     state::State,
 };
@@ -35,8 +36,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The program that is started in every host.
 const SSHD: &str = "sshd";
 const LOG: &str = "var/log/sshd.log";
-/// What an init would do, and the SSH server.
-const BOOT: &str = include_str!("boot.sh");
+/// What an init does before all else, and containerd where it is installed.
+pub(crate) const BOOT: &str = include_str!("boot.sh");
+/// The SSH server, last.
+const SERVE: &str = "exec /usr/sbin/sshd -D -e\n";
 
 /// Starts the host and adds it to `state`; returns when its SSH server answers.
 pub(super) fn start(
@@ -91,8 +94,13 @@ fn bring_up(
         true => &disk.trees[..],
         false => &disk.trees[disk.trees.len() - 1..],
     };
+    let mut spec = spec(name, &folder, trees, &groups);
+    if place.role == Role::Gateway {
+        let forwards = ("ipv4/ip_forward".to_owned(), "1".to_owned());
+        spec.network_sysctls.extend([forwards]);
+    }
     let host = Host::start(
-        &spec(name, &folder, trees, &place, &groups),
+        &spec,
         &binaries::supervisor(layout)?,
         &layout.logs().join(format!("host-{name}.log")),
     )?;
@@ -108,22 +116,21 @@ fn bring_up(
     };
     state.ssh_hosts.insert(name.to_owned(), there);
     state.write(layout)?;
-    // Who waits outside is not part of the host, whose top group is for the groups below it.
-    for file in Cgroups::of_slot(slot.number())?.join_files() {
-        fs::write(&file, host.keeper.pid.to_string())
-            .with_context(|| format!("{}: cannot be joined", file.display()))?;
-    }
+    move_keeper(&host, slot)?;
     connect(state, &host, &place)?;
     host.order(&Order::Start(Program {
         name: SSHD.to_owned(),
-        argv: ["/bin/sh", "-c", BOOT].map(str::to_owned).to_vec(),
+        argv: ["/bin/sh", "-c", &format!("{BOOT}{SERVE}")]
+            .map(str::to_owned)
+            .to_vec(),
         env: BTreeMap::new(),
         log: Path::new("/").join(LOG),
     }))?;
     wait(&host)
 }
 
-fn spec(name: &str, folder: &Path, trees: &[PathBuf], place: &Place, groups: &Cgroups) -> HostSpec {
+/// A host with a root of its own, in a network of its own, whose top group is that of `groups`.
+pub(crate) fn spec(name: &str, folder: &Path, trees: &[PathBuf], groups: &Cgroups) -> HostSpec {
     // overlayfs cannot lie on overlayfs, so containerd's layers are on the checkout's disk.
     let mut binds = vec![
         (folder.join("containerd"), "/var/lib/containerd".into()),
@@ -133,22 +140,29 @@ fn spec(name: &str, folder: &Path, trees: &[PathBuf], place: &Place, groups: &Cg
     if modules.is_dir() {
         binds.push((modules.into(), "/usr/lib/modules".into()));
     }
-    let mut network_sysctls = BTreeMap::new();
-    if place.role == Role::Gateway {
-        network_sysctls.insert("ipv4/ip_forward".to_owned(), "1".to_owned());
-    }
     HostSpec {
         hostname: name.to_owned(),
         folder: folder.to_path_buf(),
         root: trees.to_vec(),
+        network: None,
         copy_on_write: Vec::new(),
         in_memory: vec!["/run".into()],
         binds,
         keep: Vec::new(),
         pretended_sysctls: kubelet_sysctls(),
-        network_sysctls,
+        network_sysctls: BTreeMap::new(),
         cgroup_join: groups.join_files(),
     }
+}
+
+/// Takes the process that waits for a host's first one out of the host's groups: it is no part of the host, whose
+/// top group is for the groups below it.
+pub(crate) fn move_keeper(host: &Host, slot: Slot) -> Result<()> {
+    for file in Cgroups::of_slot(slot.number())?.join_files() {
+        fs::write(&file, host.keeper.pid.to_string())
+            .with_context(|| format!("{}: cannot be joined", file.display()))?;
+    }
+    Ok(())
 }
 
 fn connect(state: &State, host: &Host, place: &Place) -> Result<()> {

@@ -50,7 +50,9 @@ pub(super) fn prepare(layout: &Layout, options: &UpOptions) -> Result<Cluster> {
 /// Everything of the host but containerd's images.
 fn empty_host(layout: &Layout) -> Result<()> {
     let host = layout.host(MANAGEMENT_HOST);
-    for folder in ["kubelet", "overlay", "programs", "sysctl", "tmp"] {
+    for folder in [
+        "kubelet", "machines", "overlay", "programs", "sysctl", "tmp",
+    ] {
         empty(&host.join(folder))?;
     }
     Ok(())

@@ -3,8 +3,9 @@
 //! Invariant: by itself it has what the suites of a default run need.
 
 use crate::{
+    binaries,
     cargo::Build,
-    programs::{KubernetesVersion, kubevirt::Release},
+    programs::{KubernetesVersion, Program, kubevirt::Release},
 };
 
 /// What a lab shall have.
@@ -17,6 +18,8 @@ pub struct UpOptions {
     /// Installs KubeVirt, so that tenants can have nodes. `up` does not wait for it:
     /// [`crate::kubevirt::wait`] does.
     pub kubevirt: Option<Release>,
+    /// Without KubeVirt: virtual machines are played by hosts, see [`crate::machines`].
+    pub player: bool,
     /// Block storage, so that nodes can have volumes, and the stock sidecars of CSI for tenants. Without
     /// KubeVirt it counts for nothing.
     pub storage: bool,
@@ -30,6 +33,7 @@ impl Default for UpOptions {
             tenant_versions: KubernetesVersion::NEIGHBOURS.to_vec(),
             keep: false,
             kubevirt: Some(Release::default()),
+            player: false,
             storage: true,
             build: Build::Dev,
         }
@@ -37,6 +41,16 @@ impl Default for UpOptions {
 }
 
 impl UpOptions {
+    /// The programs that such a lab runs.
+    pub(crate) fn programs(&self) -> Vec<Program> {
+        let storage = self.has_storage();
+        let mut programs = binaries::wanted(&self.tenant_versions, self.kubevirt, storage);
+        if self.player && self.kubevirt.is_none() {
+            programs.extend(Program::WORKERS);
+        }
+        programs
+    }
+
     /// Whether there is block storage: nothing but a virtual machine can have its volumes.
     pub(crate) fn has_storage(&self) -> bool {
         self.kubevirt.is_some() && self.storage

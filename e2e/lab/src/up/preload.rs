@@ -20,6 +20,7 @@ use crate::{
     images::{self, Image},
     kubevirt,
     layout::{Layout, MANAGEMENT_HOST},
+    machines,
     programs::{self, Bins, KubernetesVersion, Program, kubevirt::Release},
     progress::Progress,
     run,
@@ -52,6 +53,11 @@ pub(super) fn all(
     if options.kubevirt.is_some() {
         wanted = wanted.and(Wanted::of_kubevirt(bins, progress)?);
     }
+    if options.player {
+        wanted
+            .pushed
+            .extend(Wanted::of_nodes(bins, &options.tenant_versions, progress)?);
+    }
     if options.has_storage() {
         wanted = wanted.and(Wanted::of_storage(bins)?);
     }
@@ -70,6 +76,9 @@ pub(crate) fn make(
         for version in &options.tenant_versions {
             Wanted::of_version(layout, bins, *version, true, progress)?;
         }
+    }
+    if options.player {
+        machines::prepare(layout, &options.tenant_versions, progress)?;
     }
     Ok(())
 }
@@ -149,6 +158,12 @@ pub(super) fn add_versions(
             Wanted::of_version(layout, bins, *version, state.kubevirt.is_some(), progress)?;
         take(&host, &cluster, &wanted, bins, progress)?;
         state.tenant_versions.push(version.to_string());
+    }
+    if state.player {
+        let all = state.tenant_versions.iter().map(|version| version.parse());
+        let all = all.collect::<Result<Vec<_>>>()?;
+        machines::configure(layout, state.slot, &all, progress)?;
+        push_for_nodes(state, progress)?;
     }
     state.write(layout)
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing is started that would have to wait for something that is not there yet.
 
-use std::{thread, time::Duration};
+use std::{collections::BTreeMap, thread, time::Duration};
 
 use anyhow::{Result, anyhow};
 
@@ -11,12 +11,12 @@ use crate::{
     binaries,
     cache::cache_dir,
     cgroups::Cgroups,
-    config::{self, Cluster},
+    config::{self, Cluster, text},
     host::{Host, HostSpec, kubelet_sysctls},
     kubectl::{answers, kubectl},
     kubevirt,
     layout::MANAGEMENT_HOST,
-    network,
+    machines, network,
     programs::Bins,
     progress::Progress,
     run,
@@ -46,11 +46,15 @@ pub(super) fn start(
     Registry::open()?.hand_over(cluster.slot, layout.checkout(), &host.init)?;
     binaries::link_tools(layout, bins, &host)?;
 
-    let programs = cluster
-        .programs(&paths)
-        .into_iter()
-        .map(|p| (p.name.clone(), p))
-        .collect();
+    let programs = cluster.programs(&paths).into_iter();
+    let mut programs: BTreeMap<_, _> = programs.map(|p| (p.name.clone(), p)).collect();
+    if options.player {
+        machines::configure(layout, cluster.slot, &options.tenant_versions, progress)?;
+        let settings = ["--machines".to_owned(), text(&layout.machine_settings())];
+        if let Some(agent) = programs.get_mut(binaries::AGENT) {
+            agent.argv.extend(settings);
+        }
+    }
     let running = Running {
         cluster,
         host,
@@ -74,6 +78,7 @@ pub(super) fn start(
         state.kubevirt = Some(release);
         state.storage = options.has_storage();
     }
+    state.player = options.player;
     let step = progress.step("waiting for cluster DNS");
     let rollout = [
         "-n",
@@ -119,6 +124,7 @@ fn spec(cluster: &Cluster, cgroups: &Cgroups) -> Result<HostSpec> {
         hostname: MANAGEMENT_HOST.to_owned(),
         folder: layout.host(MANAGEMENT_HOST),
         root: Vec::new(),
+        network: None,
         copy_on_write: ["/etc", "/opt", "/var"].map(Into::into).to_vec(),
         in_memory: vec!["/run".into()],
         binds: config::binds(cluster),

@@ -2,7 +2,7 @@
 //! the initrd's part, the user data's part, the DHCP client's, and the power button's.
 //!
 //! cloud-init starts Python four times, which under emulation takes longer than everything else of
-//! a boot. This program reads the same NoCloud disk and the same `#cloud-config`, of which it knows
+//! a boot. This program reads the same NoCloud disk (or folder) and the same `#cloud-config`, of which it knows
 //! what [`user_data`] lists; what it does not know it names in the log.
 //! Invariant: one instance (`instance-id` of the disk's meta-data) is set up once, and nothing that
 //! fails keeps the rest from being done.
@@ -57,7 +57,11 @@ fn main() -> ExitCode {
 /// Sets the machine up; what failed of it comes back.
 fn set_up() -> Result<Vec<anyhow::Error>> {
     let mut failures = sysctl::apply(Path::new("/etc/sysctl.d"), Path::new("/proc/sys"));
-    let Some(seed) = seed::read(Path::new("/dev"), Path::new("/sys/class/block"))? else {
+    let seed = match seed::in_folder(Path::new(seed::FOLDER))? {
+        Some(seed) => Some(seed),
+        None => seed::read(Path::new("/dev"), Path::new("/sys/class/block"))?,
+    };
+    let Some(seed) = seed else {
         say("there is no disk named cidata: nothing to set up");
         return Ok(failures);
     };

@@ -1,7 +1,8 @@
-//! Finds the NoCloud disk and reads it (cloud-init's data source NoCloud: a disk named `cidata`).
+//! Finds what a machine is told, and reads it (cloud-init's data source NoCloud: a folder of the root disk, or a
+//! disk named `cidata`).
 //!
-//! Invariant: the disk is mounted read-only, nowhere else than in our folder, and not for longer
-//! than it is read.
+//! Invariant: the folder goes before any disk, as cloud-init has it; the disk is mounted read-only, nowhere else
+//! than in our folder, and not for longer than it is read.
 
 use std::{
     fs::{self, File},
@@ -15,6 +16,8 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 /// The name of a disk in ISO 9660: sector 16 is the primary volume descriptor, its bytes 40 to 71.
 const ISO_NAME: u64 = 16 * 2048 + 40;
 const MOUNT: &str = "/run/worker-init/seed";
+/// Where a root disk has it that needs no other: of a machine that is played by a host.
+pub(crate) const FOLDER: &str = "/var/lib/cloud/seed/nocloud";
 
 /// What is on the disk.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,6 +25,14 @@ pub(crate) struct Seed {
     pub(crate) meta_data: String,
     pub(crate) user_data: String,
     pub(crate) has_network_config: bool,
+}
+
+/// Reads `folder`; nothing where it is not there.
+pub(crate) fn in_folder(folder: &Path) -> Result<Option<Seed>> {
+    match folder.is_dir() {
+        true => files(folder).map(Some),
+        false => Ok(None),
+    }
 }
 
 /// Reads the first disk of `block` that is a NoCloud disk.
@@ -99,6 +110,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         disk(folder.path(), "vda", b"other");
         assert_eq!(read(folder.path(), folder.path()).unwrap(), None);
+    }
+
+    #[test]
+    fn a_folder_that_is_there_is_read_as_a_disk_is() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("nocloud");
+        assert_eq!(in_folder(&folder).unwrap(), None);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("meta-data"), "{}").unwrap();
+        fs::write(folder.join("user-data"), "#cloud-config\n").unwrap();
+        let seed = in_folder(&folder).unwrap().unwrap();
+        assert_eq!(seed, files(&folder).unwrap());
+        assert_eq!(seed.meta_data, "{}");
+        assert_eq!(seed.user_data, "#cloud-config\n");
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::cluster::{OPERATOR_NAMESPACE, Tenant, wait::describe};
 
 const KINDS: &str = "deployments,statefulsets,replicasets,pods,services,endpointslices,\
 persistentvolumeclaims,networkpolicies,secrets";
+/// So many last lines of each log of a machine.
+const MACHINE: usize = 60;
 /// How long a tenant's API may take to answer, which a failing test may well have lost.
 const ANSWER: Duration = Duration::from_secs(20);
 
@@ -64,6 +66,8 @@ pub(super) async fn dump(scenario: &Scenario) -> String {
             let _ = writeln!(text, "--- logs {name}\n{said}");
         }
     }
+    // Machines that are played have no console that a pod's log shows.
+    text.push_str(&lab::machines::said(&scenario.management.layout, MACHINE));
     text
 }
 

@@ -1,4 +1,4 @@
-//! Needs: operator, autoscaler, vm
+//! Needs: operator, autoscaler, node
 //!
 //! A pool that grows from zero for a Deployment, on real virtual machines, and is given back when
 //! nobody needs it, driven by the protocol of the Cluster Autoscaler.

@@ -1,4 +1,4 @@
-//! Needs: operator, vm
+//! Needs: operator, node
 //!
 //! A tenant cluster with nodes goes, whatever its users have put in the way.
 

@@ -1,4 +1,4 @@
-//! Needs: operator, vm
+//! Needs: operator, node
 //!
 //! A node that goes is cordoned and drained first: a disruption budget is honoured, and holds the
 //! node up no longer than the pool's drain timeout says.

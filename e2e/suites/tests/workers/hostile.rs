@@ -1,4 +1,4 @@
-//! Needs: operator, vm
+//! Needs: operator, node
 //!
 //! A hostile node: with the credential of its kubelet it may be itself and nobody else.
 

@@ -1,4 +1,4 @@
-//! Needs: operator, vm
+//! Needs: operator, node
 //!
 //! Workers of every supported version join, also one minor behind their control plane, and their
 //! pods answer.

@@ -1,4 +1,4 @@
-//! Needs: operator, ccm, vm, lab-agent
+//! Needs: operator, ccm, node, lab-agent
 //!
 //! A tenant's Service of type LoadBalancer is reached from outside of the tenant cluster: it has an
 //! address of the management cluster, follows its Service, and goes with it, or with the addon.

@@ -1,4 +1,4 @@
-//! Needs: operator, ccm, vm, lab-agent
+//! Needs: operator, ccm, node, lab-agent
 //!
 //! All workers of a pool are replaced while a client asks a load balancer twenty times a second: no
 //! request is lost.

@@ -1,4 +1,4 @@
-//! Needs: operator, vm
+//! Needs: operator, node
 //!
 //! A pool of two is rolled out one by one, goes to none, and comes back.
 

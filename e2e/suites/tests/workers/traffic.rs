@@ -1,4 +1,4 @@
-//! Needs: operator, vm
+//! Needs: operator, node
 //!
 //! Everything that goes between a control plane, its nodes and their pods, on two nodes: while
 //! nothing happens, while the control plane scales 1 → 3 → 1, and while one of its pods is killed

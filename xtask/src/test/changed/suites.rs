@@ -22,6 +22,20 @@ pub(crate) const WORKERS: &str = "workers";
 /// nothing stays; and a pool that grows from zero and back. The others take long.
 pub(crate) const DEFAULT_WORKERS: [&str; 2] = ["worker", "autoscaler"];
 
+/// Its modules that prove nothing of virtual machines: hosts may play these (`COVEY_NODES=host`). They say that they
+/// need `node`, the others `vm`.
+pub(crate) const PLAYABLE: [&str; 9] = [
+    "autoscaler",
+    "deletion",
+    "drain",
+    "hostile",
+    "join",
+    "load_balancer",
+    "rolling",
+    "sizes",
+    "traffic",
+];
+
 /// One file of tests that run in the lab.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Suite {

@@ -36,7 +36,9 @@ const INSTALLED: &[Reach] = &[CHART[0], CHART[1], Need("operator")];
 const GENERATED: &[Reach] = &[CHART[0], Target("monitoring", "generated")];
 const HELM: &[Reach] = &[CHART[0], CHART[1], Lab];
 const HOSTS: &[Reach] = &[Crate("lab"), Target("xtask", "lab_host"), Need("host")];
-const MACHINES: &[Reach] = &[Crate("lab"), Need("vm")];
+const MACHINES: &[Reach] = &[Crate("lab"), Need("vm"), Need("node")];
+const PLAYED: &[Reach] = &[Crate("lab"), Crate("lab-agent"), Need("node")];
+const NODES: &[Reach] = &[Need("vm"), Need("node")];
 
 const CHECKED: &str = "only the checks read it";
 const STAND_ON: &str = "all of the lab stands on it";
@@ -188,19 +190,15 @@ pub(crate) const TABLE: &[Entry] = &[
         &[Need("csi"), Need("lab-agent")],
         "the stock sidecars",
     ),
-    entry(
-        "e2e/lab/programs/kubevirt/**",
-        &[Need("vm")],
-        "KubeVirt itself",
-    ),
+    entry("e2e/lab/programs/kubevirt/**", NODES, "KubeVirt itself"),
     entry(
         "e2e/lab/programs/kubevirt-1.6/**",
-        &[Need("vm")],
+        NODES,
         "KubeVirt of an older minor",
     ),
     entry(
         "e2e/lab/programs/testserver/**",
-        &[Need("vm")],
+        NODES,
         "pods on workers run it",
     ),
     entry("e2e/lab/programs/helm/**", HELM, "it installs the chart"),
@@ -209,7 +207,7 @@ pub(crate) const TABLE: &[Entry] = &[
     entry("e2e/lab/programs/coredns/**", &[Lab], STAND_ON),
     entry(
         "e2e/lab/programs/flannel/**",
-        &[Need("vm")],
+        NODES,
         "the network of tenants' nodes",
     ),
     entry(
@@ -261,6 +259,16 @@ pub(crate) const TABLE: &[Entry] = &[
         HOSTS,
         "only hosts reached by SSH need it",
     ),
+    entry(
+        "e2e/lab/src/machines.rs",
+        PLAYED,
+        "only machines that are played need it",
+    ),
+    entry(
+        "e2e/lab/src/machines/**",
+        PLAYED,
+        "only machines that are played need it",
+    ),
     entry("e2e/lab/src/**", &[Everything], START),
 ];
 
@@ -274,6 +282,7 @@ pub(crate) const NEEDS: &[(&str, &[&str])] = &[
     ("overlay", &["link-node"]),
     ("activator", &["activator"]),
     ("vm", &["worker-init"]),
+    ("node", &["worker-init"]),
     ("host", &["provider-static"]),
     ("lab-agent", &["lab-agent"]),
 ];
