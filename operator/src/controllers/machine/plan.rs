@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use api::machine::MachinePhase;
+use api::machine::{KubeletRenewal, KubeletRenewalPhase, MachinePhase};
 use api::machine_addresses::{PublishedAddresses, RemoteMachine};
 use api::{MachineStatus, Reason, names};
 use jiff::Timestamp;
@@ -32,12 +32,14 @@ mod deletion;
 mod join;
 mod overlay;
 mod remote;
+mod renewal;
 mod restart;
 
 #[cfg(test)]
 pub(super) use deletion::LEAVE;
 pub use deletion::PATIENCE;
 pub(crate) use join::TOKEN;
+pub(crate) use renewal::is_to_be_renewed;
 
 /// The next step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,6 +61,10 @@ pub struct Plan {
     uses_token: bool,
     /// The machine is about to be started anew.
     restarts: bool,
+    /// Something of telling its kubelet in place is about to be made, or taken away.
+    renews: bool,
+    /// Whether its kubelet was told in place, why and in which words, where that is over.
+    renewed: Option<(bool, Reason, String)>,
 }
 
 /// Pause between two looks at a machine of which nobody knows whether it is there.
@@ -116,6 +122,20 @@ pub enum Action {
         /// Only this one.
         uid: String,
     },
+    /// In the tenant cluster: write what its kubelet is to be told.
+    StoreRenewal(Object),
+    /// In the tenant cluster: make the pod that tells it.
+    StartRenewal(Object),
+    /// In the tenant cluster: end that pod.
+    EndRenewal {
+        /// Only this one.
+        uid: String,
+    },
+    /// In the tenant cluster: delete what was written for it.
+    DeleteRenewal {
+        /// Only this one.
+        uid: String,
+    },
     /// In the tenant cluster: set labels that a kubelet may not set on its own node.
     LabelNode(Value),
     /// In the tenant cluster: write down what machine a node is that joined by itself.
@@ -167,6 +187,7 @@ impl Plan {
         self.asks
             || self.uses_token
             || self.restarts
+            || self.renews
             || matches!(self.drain, Some(Drain::Done | Drain::GivenUp(_)))
     }
 
@@ -274,6 +295,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     plan.status.overlay = overlay::member(observed, key);
     if observed.has_joined() {
         restart::plan(&mut plan, observed, now);
+        renewal::plan(&mut plan, observed, now);
     } else {
         join::plan(&mut plan, observed, now);
         // Its node joined while nobody could see that, and it does not run any more.
@@ -394,21 +416,54 @@ fn certify_client(
 ) {
     let machine = &observed.machine;
     let token_id = bootstrap_token::token_id(&machine.uid().unwrap_or_default());
+    let renewal = plan.status.renewal.as_ref();
+    let is_running = |renewal: &&KubeletRenewal| renewal.phase == KubeletRenewalPhase::Running;
+    let running = renewal.filter(is_running);
     let expected = client_certificate::Expected {
         node: &machine.name_any(),
         token_id: &token_id,
-        key: plan.status.client_key.as_deref(),
+        key: match running {
+            Some(running) => running.key.as_deref(),
+            None => plan.status.client_key.as_deref(),
+        },
         // Also where the status was lost.
-        has_joined: observed.has_joined() || join::own_node(observed, seen).is_some(),
+        has_joined: running.is_none()
+            && (observed.has_joined() || join::own_node(observed, seen).is_some()),
     };
+    let is_late = renewal.is_some() && running.is_none();
     let denied = match client_certificate::check(request, expected) {
         client_certificate::Verdict::NotOurs => return,
-        client_certificate::Verdict::Approve => None,
+        client_certificate::Verdict::Approve => {
+            if let Some(running) = running {
+                // The kubelet asks once more.
+                let request = Some(request.name_any());
+                plan.uses_token |= running.request != request;
+                plan.status.renewal = Some(KubeletRenewal {
+                    request,
+                    ..running.clone()
+                });
+            }
+            None
+        }
         client_certificate::Verdict::First(key) => {
             // Recorded first: who comes after a crash approves no other.
-            plan.status.client_key = Some(key);
+            match running {
+                Some(running) => {
+                    plan.status.renewal = Some(KubeletRenewal {
+                        key: Some(key),
+                        request: Some(request.name_any()),
+                        ..running.clone()
+                    });
+                }
+                None => plan.status.client_key = Some(key),
+            }
             plan.uses_token = true;
             None
+        }
+        // By its own token, which was good for a try that is over.
+        client_certificate::Verdict::UsedTwice(_) if is_late => {
+            let message = "the try that this token was made for is over".to_owned();
+            Some((Reason::WrongRequestor, message))
         }
         client_certificate::Verdict::UsedTwice(message) => {
             // Nobody knows which of both it was: neither stays. Recorded before the answer, after which nobody would
