@@ -271,3 +271,14 @@ fn what_is_told_is_read_and_nothing_else_is_taken() {
     write(BELIEVED, "none");
     Told::read(folder.path()).unwrap_err();
 }
+
+#[test]
+fn every_flag_has_a_variable_and_nothing_is_asked_for() {
+    use clap::CommandFactory as _;
+    Args::command().debug_assert();
+    let args = Args::try_parse_from([COMMAND, "--folder=/renewal", "--machine=/machine"]).unwrap();
+    assert_eq!(
+        (args.proc.as_path(), args.patience),
+        (Path::new("/proc"), 120)
+    );
+}
