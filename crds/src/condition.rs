@@ -69,6 +69,9 @@ pub enum ConditionType {
     VirtualMachineReady,
     /// Of a Machine: its node joined and is ready.
     NodeReady,
+    /// Of a Machine: its kubelet was told of a rotation in place, and has a certificate that was signed since. Absent where
+    /// nobody tried.
+    KubeletRenewed,
     /// Of a Machine that goes: no pod is left that has to leave its node first.
     Drained,
     /// Of a Host: every hop showed a pinned key, and let the operator in.
@@ -129,6 +132,7 @@ impl ConditionType {
             Self::Exceeded => "Exceeded",
             Self::VirtualMachineReady => "VirtualMachineReady",
             Self::NodeReady => "NodeReady",
+            Self::KubeletRenewed => "KubeletRenewed",
             Self::Drained => "Drained",
             Self::Reachable => "Reachable",
             Self::Verified => "Verified",

@@ -17,7 +17,8 @@ use crate::taints::Taint;
 
 mod status;
 pub use status::{
-    MachineAddress, MachinePhase, MachineRequest, MachineStatus, OverlayMember, Restarts,
+    KubeletRenewal, KubeletRenewalPhase, MachineAddress, MachinePhase, MachineRequest,
+    MachineStatus, OverlayMember, Restarts,
 };
 
 /// One worker of a node pool.

@@ -129,6 +129,11 @@ pub const ANNOTATION_ADOPTS: &str = "covey.dev/adopts";
 /// Annotation on a Machine, any value: it was made in the place of one that is lost with its location, and goes once
 /// that is back.
 pub const ANNOTATION_FOR_LOST: &str = "covey.dev/for-lost";
+/// Annotation on a Machine: it has its turn to have its kubelet told of a rotation in place; since when nodes are to have
+/// been told (RFC 3339, `believedSince` or `signedUntil` of `status.rotation`). Its node pool writes it.
+pub const ANNOTATION_RENEW_KUBELET: &str = "covey.dev/renew-kubelet";
+/// Annotation on the pod and the Secret that do so in the tenant cluster: which try they are of.
+pub const ANNOTATION_RENEWAL: &str = "covey.dev/kubelet-renewal";
 /// Annotation on a Machine, any value: goes first when its node pool shrinks. On a NodePool, names
 /// of Machines separated by commas: they go now; who shrinks the pool writes it together with
 /// `spec.replicas`, so that no other Machine goes in their place.

@@ -413,12 +413,14 @@ impl Triggers {
         }
         if !there {
             self.on_workers(stores, machine.namespace(), &machine.spec.cluster_name);
+        }
+        if !there || kubelets::renewed(machine).is_some() {
             self.on_kubelet(stores, machine);
         }
         self.on_user_of_config(stores, machine, there);
     }
 
-    /// A rotation may wait for whom the kubelet of a Machine that went had its certificate from.
+    /// A rotation may wait for whom the kubelet of a Machine that went, or was told in place, had its certificate from.
     fn on_kubelet(&self, stores: &Stores, machine: &Machine) {
         let namespace = machine.namespace().unwrap_or_default();
         let cluster = ObjectRef::new(&machine.spec.cluster_name).within(&namespace);
@@ -540,6 +542,8 @@ struct Facts {
     sleeps: (bool, bool),
     /// Machines that were made before are replaced.
     replaced_before: Option<Timestamp>,
+    /// Kubelets of machines that were made before are told in place.
+    renewed_before: Option<Timestamp>,
 }
 
 /// A person has said that what was kept back is nobody's.
@@ -573,6 +577,7 @@ impl Facts {
                 hibernation::holds_backup(cluster),
             ),
             replaced_before: kubelets::replaced_before(cluster),
+            renewed_before: kubelets::renewed_before(cluster),
         }
     }
 

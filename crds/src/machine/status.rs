@@ -21,7 +21,7 @@ pub struct MachineStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<MachinePhase>,
 
-    /// `Ready`, `VirtualMachineReady`, `NodeReady`, `Drained`, sorted by type.
+    /// `Ready`, `VirtualMachineReady`, `NodeReady`, `KubeletRenewed`, `Drained`, sorted by type.
     /// Example: `[{"type": "Ready", "status": "True", …}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -82,6 +82,62 @@ pub struct MachineStatus {
     /// Example: `{"address": "198.18.3.7", …}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlay: Option<OverlayMember>,
+
+    /// When its kubelet was last told in place whom to believe, and got a client certificate of a key of then: it counts
+    /// as made at that time, for rotations. Absent where it has what it joined with. Example: `2027-01-31T12:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewed: Option<Time>,
+
+    /// How far that is, where it is under way or was given up. Absent otherwise.
+    /// Example: `{"since": "2027-01-31T11:00:00Z", "attempt": 1, "begun": "2027-01-31T12:00:00Z", "phase": "Running"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewal: Option<KubeletRenewal>,
+}
+
+/// How far a machine's kubelet is told of a rotation in place: a short pod on its node writes files and ends the kubelet,
+/// which starts anew and asks for a certificate with a token of this machine. Stored before anything of a try is made.
+/// Example: `{"since": "2027-01-31T11:00:00Z", "attempt": 1, "begun": "2027-01-31T12:00:00Z", "phase": "Running"}`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeletRenewal {
+    /// Since when nodes are to have been told: what asked for it. Example: `2027-01-31T11:00:00Z`.
+    pub since: Time,
+    /// Which try it is, from 1. Example: 1.
+    pub attempt: u32,
+    /// When this try was begun. Example: `2027-01-31T12:00:00Z`.
+    pub begun: Time,
+    /// How far it is. Example: `Running`.
+    #[serde(default)]
+    pub phase: KubeletRenewalPhase,
+    /// SHA-256 of the public key that the token of this try was used for, in hexadecimal: it is used once. Absent until then.
+    /// Example: `9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub key: Option<String>,
+    /// Name of the CertificateSigningRequest with that key. Absent until then. Example: `node-csr-x2k9p`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub request: Option<String>,
+    /// Why the try failed. Absent where it did not. Example: `the pod was refused`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub failure: Option<String>,
+}
+
+/// How far telling a kubelet is. Example: `Running`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum KubeletRenewalPhase {
+    /// Its pod runs, or is about to.
+    #[default]
+    Running,
+    /// The kubelet has its new certificate; what was made for it is taken away.
+    Done,
+    /// The try failed; what was made for it is taken away.
+    Failing,
+    /// Nobody asks for it any more; what was made for it is taken away.
+    Cancelled,
+    /// It failed twice: the node pool replaces the machine.
+    GivenUp,
 }
 
 /// How often a machine was started anew because a Restore took its node away: its kubelet registers a node once, when it

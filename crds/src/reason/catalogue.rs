@@ -320,6 +320,11 @@ with_backups! {
         NodeGone: Waiting, "Nothing.";
         /// A Restore of the tenant cluster took its node away, so the machine is started anew: its kubelet registers a node when it starts.
         RestartedForRestore: Fine, "", since "0.2.0";
+        /// The kubelet was told of a rotation in place, and has a certificate that was signed since; no pod of the node ended.
+        RenewedInPlace: Fine, "", since "0.2.0";
+        /// The kubelet could not be told of a rotation in place; after the second time its node pool replaces the machine.
+        /// Cause: An admission policy or a webhook of the tenant cluster refuses a privileged pod in kube-system; else the node cannot pull the image, or its kubelet did not start, or was set up otherwise than by kubeadm.
+        RenewalFailed: Person, "Read what the message says; let pods that are named `covey-renew-…` into kube-system, or set `nodes` of the rotation to `Wait`.", since "0.2.0";
         /// A node of this name has another providerID.
         /// Cause: A machine's name was used before and its Node left; else a host that joined by hand with this name.
         NodeOfAnother: Person, "`kubectl delete node` in the tenant cluster, or rename that machine.";

@@ -160,9 +160,9 @@ pub struct NodeAuthorityTurn {
     #[schemars(range(min = 1, max = 1_000_000))]
     pub complete: Option<u32>,
 
-    /// What becomes of nodes of before, `Wait` or `Replace`: of `clientCA` of those whose kubelets may have a certificate of
-    /// before, of `clusterCA` of those that joined before they were told of the new one, because a running node is not told in
-    /// place. Default: `Wait`. Example: `Replace`.
+    /// What becomes of nodes of before, `Wait`, `InPlace` or `Replace`: of `clientCA` of those whose kubelets may have a
+    /// certificate of before, of `clusterCA` of those that joined before they were told of the new one. Default: `Wait`.
+    /// Example: `Replace`.
     #[serde(default, skip_serializing_if = "NodesOfBefore::is_default")]
     pub nodes: NodesOfBefore,
 }
@@ -174,6 +174,10 @@ pub enum NodesOfBefore {
     /// certificates have ended, too, which is a year after the new one began to sign.
     #[default]
     Wait,
+    /// Their kubelets are told where they run, one node at a time and then a tenth of each pool: a short privileged pod on the
+    /// node writes whom to believe and a bootstrap token of this one machine, and starts the kubelet anew. Containers keep
+    /// running. A machine with which that fails twice is replaced, as by `Replace`; a node that is not ready waits.
+    InPlace,
     /// Node pools replace their machines, as they do for another version, and with the same surge.
     Replace,
 }

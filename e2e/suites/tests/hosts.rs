@@ -47,6 +47,8 @@ use suites::{
 mod lost;
 #[path = "hosts/overlay.rs"]
 mod overlay;
+#[path = "hosts/rotation.rs"]
+mod rotation;
 
 #[tokio::test]
 async fn machines_reached_by_ssh_become_nodes_that_run_pods_and_are_given_back_clean() {

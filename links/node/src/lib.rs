@@ -9,6 +9,7 @@
 //! | [`tunnels`], [`ranges`] | sessions with peers, without I/O |
 //! | [`device`], [`netlink`] | who carries packets, and which ones come to it |
 //! | [`overlay`] | makes all of it what the plan wants |
+//! | [`renew`] | tells the kubelet of a rotation in place, once, in a pod of its own |
 //! | [`args`], [`run`], [`key_file`], [`metrics`] | the process |
 //!
 //! Invariant: a private key never leaves its machine, and what a node says counts for that node alone.
@@ -25,6 +26,7 @@ pub mod netlink;
 pub mod overlay;
 pub mod plan;
 pub mod ranges;
+pub mod renew;
 pub mod run;
 pub mod settings;
 pub mod tunnels;

@@ -1,11 +1,14 @@
 //! Whose kubelets may have a client certificate that another generation signed, and which nodes were never told of one.
 //!
 //! Nobody sees a kubelet's certificate, and it asks for another one only when most of its life is over. So what counts is
-//! when its machine was made: its first certificate is younger.
+//! when its machine was made: its first certificate is younger. One that was told in place counts as made when that was begun:
+//! Covey saw the certificate that was signed for a key which asked with a token of then, and that token stood nowhere but
+//! beside the bundle of then.
 //! Invariant: a node of which nobody knows when its machine was made counts as one of before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::machine::{KubeletRenewal, KubeletRenewalPhase};
 use api::tenant_cluster::{NodesOfBefore, RotationPhase, RotationStatus};
 use api::{Machine, TenantCluster, names};
 use jiff::{SignedDuration, Timestamp};
@@ -24,8 +27,8 @@ const MOST_NAMED: usize = 3;
 /// The nodes of a tenant cluster.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Kubelets {
-    /// When each of its Machines was made, by name, which is that of its node; none where it took over a node that ran before
-    /// it.
+    /// When each of its Machines was made, or told in place, by name, which is that of its node; none where it took over a node
+    /// that ran before it.
     pub machines: BTreeMap<String, Option<Timestamp>>,
     /// Names of the nodes that its API has, or why they are not known; none where it was not asked in this reconcile.
     pub nodes: Option<Result<BTreeSet<String>, String>>,
@@ -34,12 +37,7 @@ pub struct Kubelets {
 impl Kubelets {
     /// Those of these Machines; its API was not asked. What goes counts until it is gone.
     pub fn of<'a>(machines: impl Iterator<Item = &'a Machine>) -> Self {
-        let one = |machine: &Machine| {
-            let created = machine.metadata.creation_timestamp.as_ref();
-            let is_adopted = machine.annotations().contains_key(names::ANNOTATION_ADOPTS);
-            let made = created.map(|at| at.0).filter(|_| !is_adopted);
-            (machine.name_any(), made)
-        };
+        let one = |machine: &Machine| (machine.name_any(), known_since(machine));
         Self {
             machines: machines.map(one).collect(),
             nodes: None,
@@ -92,6 +90,36 @@ impl Kubelets {
     }
 }
 
+/// Since when what a machine's kubelet has is younger; none where nobody knows.
+#[must_use]
+pub fn known_since(machine: &Machine) -> Option<Timestamp> {
+    let created = machine.metadata.creation_timestamp.as_ref();
+    let is_adopted = machine.annotations().contains_key(names::ANNOTATION_ADOPTS);
+    let made = created.map(|at| at.0).filter(|_| !is_adopted);
+    made.max(renewed(machine))
+}
+
+/// When its kubelet was last told in place.
+#[must_use]
+pub fn renewed(machine: &Machine) -> Option<Timestamp> {
+    let status = machine.status.as_ref()?;
+    status.renewed.as_ref().map(|renewed| renewed.0)
+}
+
+/// How far its kubelet is told in place of what is asked for since then.
+#[must_use]
+pub fn renewal(machine: &Machine, since: Timestamp) -> Option<&KubeletRenewal> {
+    let renewal = machine.status.as_ref()?.renewal.as_ref()?;
+    (renewal.since.0 == since).then_some(renewal)
+}
+
+/// Whether it cannot be told in place of what is asked for since then: its machine is replaced.
+#[must_use]
+pub fn is_given_up(machine: &Machine, since: Timestamp) -> bool {
+    let renewal = renewal(machine, since);
+    renewal.is_some_and(|renewal| renewal.phase == KubeletRenewalPhase::GivenUp)
+}
+
 fn listed(names: &[&str]) -> String {
     let some = names.iter().take(MOST_NAMED).copied();
     let some = some.collect::<Vec<_>>().join(", ");
@@ -128,6 +156,50 @@ pub fn replaced_before(cluster: &TenantCluster) -> Option<Timestamp> {
     let own = own.and_then(|it| signs(CLUSTER, it.generation)?.believed_since.as_ref());
     let both = clients.into_iter().chain(own);
     both.filter_map(|since| since.parse().ok()).max()
+}
+
+/// Kubelets of machines that were made before are to be told in place; none where none is. Only while it is waited for them: a
+/// kubelet cannot be told any more when what it has is refused. Where both authorities are turned for that it is once, for
+/// both: whoever is further waits.
+#[must_use]
+pub fn renewed_before(cluster: &TenantCluster) -> Option<Timestamp> {
+    let rotation = &cluster.spec.rotation;
+    let is_asked = |nodes, hold: bool| nodes == NodesOfBefore::InPlace && !hold;
+    let clients = rotation.client_ca.as_ref();
+    let clients = clients.filter(|it| is_asked(it.nodes, it.hold));
+    let clients = clients.map(|it| (NAME, it.generation));
+    let own = rotation.cluster_ca.as_ref();
+    let own = own.filter(|it| is_asked(it.nodes, it.hold));
+    let own = own.map(|it| (CLUSTER, it.generation));
+    let mut last = None;
+    for (name, generation) in clients.into_iter().chain(own) {
+        let told = told(cluster, name);
+        let is_over =
+            told.is_some_and(|told| told.signs == generation && told.phase == RotationPhase::Idle);
+        if is_over {
+            continue;
+        }
+        let told =
+            told.filter(|told| told.signs == generation && told.phase == RotationPhase::Draining)?;
+        let since = match name {
+            NAME => told.signed_until.as_ref(),
+            _ => told.believed_since.as_ref(),
+        };
+        last = last.max(Some(since?.parse().ok()?));
+    }
+    last
+}
+
+/// How many generations of the cluster's authority are believed.
+#[must_use]
+pub fn believed(cluster: &TenantCluster) -> usize {
+    told(cluster, CLUSTER).map_or(1, |told| told.believed.len())
+}
+
+/// The generation that signs kubelets' client certificates.
+#[must_use]
+pub fn signs_clients(cluster: &TenantCluster) -> u32 {
+    told(cluster, NAME).map_or(1, |told| told.signs)
 }
 
 #[cfg(test)]
@@ -246,5 +318,76 @@ mod tests {
         assert!(are_awaited(&cluster(replace, 2)));
         let wait = json!({ "generation": 2 });
         assert_eq!(replaced_before(&cluster(wait, 2)), Some(at(7)));
+    }
+
+    #[test]
+    fn kubelet_that_was_told_in_place_counts_as_of_then_also_where_its_node_was_taken_over() {
+        let machine = |annotations: serde_json::Value, status: serde_json::Value| -> Machine {
+            serde_json::from_value(json!({
+                "apiVersion": "covey.dev/v1alpha1", "kind": "Machine",
+                "metadata": { "name": "a", "creationTimestamp": "1970-01-01T00:00:07Z",
+                    "annotations": annotations },
+                "spec": { "clusterName": "demo", "clusterUID": "u", "poolName": "workers",
+                    "version": "1.35.4", "provider": { "static": {} } },
+                "status": status,
+            }))
+            .unwrap()
+        };
+        let adopted = json!({ names::ANNOTATION_ADOPTS: "host/print" });
+        let renewed = json!({ "renewed": "1970-01-01T00:00:09Z" });
+        assert_eq!(known_since(&machine(json!({}), json!({}))), Some(at(7)));
+        assert_eq!(
+            known_since(&machine(json!({}), renewed.clone())),
+            Some(at(9))
+        );
+        assert_eq!(known_since(&machine(adopted.clone(), renewed)), Some(at(9)));
+        assert_eq!(known_since(&machine(adopted, json!({}))), None);
+    }
+
+    #[test]
+    fn kubelets_are_told_in_place_only_while_it_is_waited_for_them_and_once_for_both() {
+        let cluster = |nodes: [&str; 2], phases: [&str; 2]| -> TenantCluster {
+            serde_json::from_value(json!({
+                "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster",
+                "metadata": { "name": "demo" },
+                "spec": { "version": "1.35.4", "rotation": {
+                    "clusterCA": { "generation": 2, "nodes": nodes[0] },
+                    "clientCA": { "generation": 2, "nodes": nodes[1] } } },
+                "status": { "rotation": [
+                    { "name": "clusterCA", "generation": 2, "signs": 2, "believed": [1, 2],
+                        "phase": phases[0], "since": "x", "believedSince": "1970-01-01T00:00:09Z" },
+                    { "name": "clientCA", "generation": 2, "signs": 2, "believed": [1, 2],
+                        "phase": phases[1], "since": "x", "signedUntil": "1970-01-01T00:00:07Z" },
+                ] },
+            }))
+            .unwrap()
+        };
+        let before = |nodes, phases| renewed_before(&cluster(nodes, phases));
+        let both = ["InPlace", "InPlace"];
+        assert_eq!(before(both, ["Draining", "Draining"]), Some(at(9)));
+        assert_eq!(
+            before(both, ["Switching", "Draining"]),
+            None,
+            "once for both"
+        );
+        assert_eq!(before(both, ["Idle", "Draining"]), Some(at(7)));
+        assert_eq!(before(both, ["Dropping", "Draining"]), None);
+        assert_eq!(before(both, ["Idle", "Idle"]), None);
+        assert_eq!(
+            before(["Wait", "InPlace"], ["Preparing", "Draining"]),
+            Some(at(7))
+        );
+        assert_eq!(
+            before(["InPlace", "Replace"], ["Draining", "Draining"]),
+            Some(at(9))
+        );
+        assert_eq!(before(["Wait", "Replace"], ["Draining", "Draining"]), None);
+        let mut held = cluster(both, ["Draining", "Idle"]);
+        held.spec.rotation.cluster_ca.as_mut().unwrap().hold = true;
+        assert_eq!(renewed_before(&held), None);
+        // Another generation is asked for, and does not sign yet.
+        let mut next = cluster(both, ["Draining", "Draining"]);
+        next.spec.rotation.cluster_ca.as_mut().unwrap().generation = 3;
+        assert_eq!(renewed_before(&next), None);
     }
 }

@@ -57,6 +57,7 @@ mod quiescence;
 mod quotas;
 mod ranges;
 mod rbac;
+mod renewal;
 mod rollouts;
 mod rotation;
 mod rotation_at_rest;

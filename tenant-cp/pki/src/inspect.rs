@@ -138,6 +138,32 @@ pub fn not_after(pem: &str) -> Option<Timestamp> {
     Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
 }
 
+/// What a certificate says of who signed it, and of which key it is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Issued {
+    /// Common name of the authority that signed it; none where that has none, or several.
+    pub by: Option<String>,
+    /// Its public key: SubjectPublicKeyInfo, DER.
+    pub public_key: Vec<u8>,
+}
+
+/// Reads the first certificate of a file (PEM); none when it is none. Its signature is not verified: it is for who has it from
+/// whoever signed.
+#[must_use]
+pub fn issued(pem: &str) -> Option<Issued> {
+    let pem = read_pem(pem)?;
+    let certificate = read_certificate(&pem)?;
+    let names: Vec<_> = certificate.issuer().iter_common_name().collect();
+    let by = match names.as_slice() {
+        [name] => name.as_str().ok().map(str::to_owned),
+        _ => None,
+    };
+    Some(Issued {
+        by,
+        public_key: certificate.public_key().raw.to_vec(),
+    })
+}
+
 /// A leaf of the store as it is, for where nobody can say what is wanted: to issue it again changes
 /// nothing but its time. None when it is an authority, cannot be read, or none of the store's authorities
 /// signed it.

@@ -11,8 +11,8 @@ pub mod request;
 pub mod want;
 
 pub use inspect::{
-    AuthorityProblem, Due, Reason, as_issued, authority_problems, certificate_fingerprints,
-    first_certificate, is_crossed, not_after, plan, public_key_digest, public_key_pins,
+    AuthorityProblem, Due, Issued, Reason, as_issued, authority_problems, certificate_fingerprints,
+    first_certificate, is_crossed, issued, not_after, plan, public_key_digest, public_key_pins,
 };
 pub use issue::{Error, cross, issue, renew};
 pub use want::{Key, KeyPair, Signer, Store, Want};

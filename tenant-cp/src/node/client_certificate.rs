@@ -74,9 +74,10 @@ fn is_by_token(spec: &CertificateSigningRequestSpec) -> bool {
     spec.signer_name == names::KUBELET_CLIENT_SIGNER && user.starts_with(TOKEN_USER_PREFIX)
 }
 
-/// Digest (SHA-256, hexadecimal) of a public key.
-fn digest(read: &Request) -> String {
-    hex::encode(Sha256::digest(&read.public_key))
+/// Digest (SHA-256, hexadecimal) of a public key: SubjectPublicKeyInfo, DER.
+#[must_use]
+pub fn digest(public_key: &[u8]) -> String {
+    hex::encode(Sha256::digest(public_key))
 }
 
 /// Judges a request for the certificate of the node in `expected`.
@@ -92,7 +93,7 @@ pub fn check(request: &CertificateSigningRequest, expected: Expected<'_>) -> Ver
         Ok(read) => read,
         Err((reason, message)) => return Verdict::Deny { reason, message },
     };
-    let asked = digest(&read);
+    let asked = digest(&read.public_key);
     match expected.key {
         Some(known) if known == asked => Verdict::Approve,
         None if !expected.has_joined => Verdict::First(asked),

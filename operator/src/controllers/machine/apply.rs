@@ -20,8 +20,9 @@ use providers::{Answer, Provider};
 use serde_json::json;
 use tenant_cp::node::bootstrap_token::Token;
 
-use super::observed::{Observed, Pod, Tenant};
+use super::observed::{Observed, Pod, RenewalSeen, Tenant};
 use super::plan::{Action, Plan};
+use super::requests::renewal::Started;
 use super::{addresses, observe, requests, tenant_namespace};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
@@ -266,6 +267,16 @@ async fn act_in_tenant(
             revoked.map_err(Error::Tenant)?;
             seen.token = Known::Absent;
         }
+        Action::StoreRenewal(_)
+        | Action::StartRenewal(_)
+        | Action::EndRenewal { .. }
+        | Action::DeleteRenewal { .. } => {
+            let Known::Known(found) = &mut seen.renewal else {
+                return Ok(());
+            };
+            let renewed = renew(client, action, &machine, found).await;
+            renewed.map_err(Error::Tenant)?;
+        }
         Action::LabelNode(patch) => {
             let labelled = requests::label_node(client, patch).await;
             labelled.map_err(Error::Tenant)?;
@@ -323,6 +334,42 @@ async fn act_in_tenant(
             seen.node = None;
         }
         // The rest is not inside.
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What is made, or taken away, to tell its kubelet in place.
+async fn renew(
+    client: &Client,
+    action: &Action,
+    machine: &Machine,
+    found: &mut RenewalSeen,
+) -> Result<(), requests::Error> {
+    let name = tenant_cp::node::renewal::name(&machine.uid().unwrap_or_default());
+    match action {
+        Action::StoreRenewal(object) => {
+            let uid = requests::renewal::store(client, object).await?;
+            let begun = &object.value["metadata"]["annotations"][names::ANNOTATION_RENEWAL];
+            found.secret = Some((uid, begun.as_str().unwrap_or_default().to_owned()));
+        }
+        Action::StartRenewal(object) => match requests::renewal::start(client, object).await? {
+            Started::Is(pod) => found.pod = Some(pod),
+            // What it is of is not known before it is read.
+            Started::Taken => return Err(requests::Error::TimedOut),
+            Started::Refused(why) => found.refused = Some(why),
+        },
+        Action::EndRenewal { uid } => {
+            requests::renewal::end_pod(client, &name, uid).await?;
+            if let Some(pod) = &mut found.pod {
+                pod.going = true;
+            }
+        }
+        Action::DeleteRenewal { uid } => {
+            requests::renewal::delete_secret(client, &name, uid).await?;
+            found.secret = None;
+        }
+        // The rest is not of it.
         _ => {}
     }
     Ok(())

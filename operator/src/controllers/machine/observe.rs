@@ -13,6 +13,7 @@ use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, ResourceExt};
 use providers::{Description, Presence, Provider};
 use tenant_cp::node::bootstrap_token::{self, Token};
+use tenant_cp::node::renewal;
 
 use super::observed::{Observed, Tenant, UserData};
 use super::plan::TOKEN;
@@ -97,9 +98,15 @@ pub async fn observe(
         }
     };
     let budget = ctx.budget();
+    let renews = !going && joined && is_renewed(&machine, cluster.as_ref());
+    let wanted = requests::Wanted {
+        token: deep || renews,
+        pods: going,
+        renewal: renews,
+    };
     let tenant = async {
         match home {
-            true => ask(ctx, &machine, &budget, deep, going).await,
+            true => ask(ctx, &machine, &budget, wanted).await,
             false => Tenant::NotAsked,
         }
     };
@@ -137,6 +144,7 @@ pub async fn observe(
         user_data,
         left_user_data,
         drawn: None,
+        renewal_image: renewal::image(&ctx.settings),
         tenant,
         evicted: false,
         budget,
@@ -236,6 +244,13 @@ fn request(ctx: &Context, machine: &Machine) -> Result<MachineRequest, Error> {
     Ok(request)
 }
 
+/// Whether its kubelet is told in place, or is to be.
+fn is_renewed(machine: &Machine, cluster: Option<&TenantCluster>) -> bool {
+    let status = machine.status.as_ref();
+    let is_begun = status.is_some_and(|status| status.renewal.is_some());
+    is_begun || cluster.is_some_and(|cluster| super::plan::is_to_be_renewed(machine, cluster))
+}
+
 /// Absent only where that is proven.
 pub(super) fn known(presence: Presence) -> Known<Description> {
     match presence {
@@ -295,7 +310,12 @@ pub(super) fn stored(secret: &Secret, machine: &Machine) -> UserData {
 
 /// Asks the tenant's API, unless it did not answer a moment ago. One that does not answer is told to
 /// whoever finds out what is the matter.
-async fn ask(ctx: &Context, machine: &Machine, budget: &Budget, deep: bool, going: bool) -> Tenant {
+async fn ask(
+    ctx: &Context,
+    machine: &Machine,
+    budget: &Budget,
+    wanted: requests::Wanted,
+) -> Tenant {
     let uid = &machine.spec.cluster_uid;
     let Some(tenant) = ctx.tenants.client(uid, budget) else {
         return Tenant::NotAsked;
@@ -311,7 +331,7 @@ async fn ask(ctx: &Context, machine: &Machine, budget: &Budget, deep: bool, goin
     }
     let name = machine.name_any();
     let requests = ctx.tenants.pending_csrs(uid, &name);
-    let asked = requests::read(&tenant, machine, budget, &requests, deep, going);
+    let asked = requests::read(&tenant, machine, budget, &requests, wanted);
     let asked = match pass.within(asked).await {
         Ok(asked) => asked,
         Err(Interrupted::Exceeded(error)) => Err(error.into()),

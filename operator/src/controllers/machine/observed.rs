@@ -56,6 +56,8 @@ pub struct Observed {
     pub drawn: Option<Token>,
     /// What the tenant's API said.
     pub tenant: Tenant,
+    /// The image of the pod that tells its kubelet in place.
+    pub renewal_image: String,
     /// Pods were asked to leave in this reconcile.
     pub evicted: bool,
     /// What this reconcile may still ask of the tenant's API.
@@ -105,6 +107,36 @@ pub struct Seen {
     pub requests: Vec<CertificateSigningRequest>,
     /// Pods on the node; only known while it is drained.
     pub pods: Known<Vec<Pod>>,
+    /// What is there of telling its kubelet in place. Not known where nobody asks for that.
+    pub renewal: Known<RenewalSeen>,
+}
+
+/// What is there of telling a kubelet in place.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RenewalSeen {
+    /// The pod that does so.
+    pub pod: Option<RenewalPod>,
+    /// UID of the Secret with what it writes, and of which try that is.
+    pub secret: Option<(String, String)>,
+    /// The certificate that was signed for the request of this try, PEM.
+    pub signed: Option<String>,
+    /// Why the API of the tenant cluster refused the pod in this reconcile.
+    pub refused: Option<String>,
+}
+
+/// The pod that tells a kubelet in place.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RenewalPod {
+    /// Its UID.
+    pub uid: String,
+    /// Of which try it is: when that was begun.
+    pub begun: String,
+    /// How it ended; none while it did not.
+    pub succeeded: Option<bool>,
+    /// What it said, or why it does not run, cut short.
+    pub message: String,
+    /// It is being deleted.
+    pub going: bool,
 }
 
 /// A Node.

@@ -12,32 +12,30 @@ use api::machine::MachinePhase;
 use api::machine_addresses::{PublishedAddresses, RemoteMachine};
 use api::{MachineStatus, Reason, names};
 use jiff::Timestamp;
-use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::events::Notice;
 use kit_objects::known::Known;
 use kit_objects::object::Object;
-use kube::ResourceExt;
 use providers::{Description, State, Topology};
 use serde_json::Value;
-use tenant_cp::names::KUBELET_CLIENT_SIGNER;
-use tenant_cp::node::serving_certificate::{self as csr, Verdict};
-use tenant_cp::node::{bootstrap_token, client_certificate};
 
-use super::observed::{Observed, Pod, Seen, Tenant};
+use super::observed::{Observed, Pod, Tenant};
 use crate::status::Waiting;
 
+mod certificates;
 mod conditions;
 mod deletion;
 mod join;
 mod overlay;
 mod remote;
+mod renewal;
 mod restart;
 
 #[cfg(test)]
 pub(super) use deletion::LEAVE;
 pub use deletion::PATIENCE;
 pub(crate) use join::TOKEN;
+pub(crate) use renewal::is_to_be_renewed;
 
 /// The next step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,6 +57,10 @@ pub struct Plan {
     uses_token: bool,
     /// The machine is about to be started anew.
     restarts: bool,
+    /// Something of telling its kubelet in place is about to be made, or taken away.
+    renews: bool,
+    /// Whether its kubelet was told in place, why and in which words, where that is over.
+    renewed: Option<(bool, Reason, String)>,
 }
 
 /// Pause between two looks at a machine of which nobody knows whether it is there.
@@ -116,6 +118,20 @@ pub enum Action {
         /// Only this one.
         uid: String,
     },
+    /// In the tenant cluster: write what its kubelet is to be told.
+    StoreRenewal(Object),
+    /// In the tenant cluster: make the pod that tells it.
+    StartRenewal(Object),
+    /// In the tenant cluster: end that pod.
+    EndRenewal {
+        /// Only this one.
+        uid: String,
+    },
+    /// In the tenant cluster: delete what was written for it.
+    DeleteRenewal {
+        /// Only this one.
+        uid: String,
+    },
     /// In the tenant cluster: set labels that a kubelet may not set on its own node.
     LabelNode(Value),
     /// In the tenant cluster: write down what machine a node is that joined by itself.
@@ -167,6 +183,7 @@ impl Plan {
         self.asks
             || self.uses_token
             || self.restarts
+            || self.renews
             || matches!(self.drain, Some(Drain::Done | Drain::GivenUp(_)))
     }
 
@@ -261,7 +278,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     plan.actions.extend(publish_addresses(observed));
     plan.actions.extend(publish_machine(observed, now));
     if let Tenant::Answers(seen) = &observed.tenant {
-        decide(&mut plan, observed, seen);
+        certificates::decide(&mut plan, observed, seen);
     }
     if plan.status.phase == Some(MachinePhase::Failed) {
         // Nothing is done with a token any more that somebody else has, too.
@@ -274,6 +291,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     plan.status.overlay = overlay::member(observed, key);
     if observed.has_joined() {
         restart::plan(&mut plan, observed, now);
+        renewal::plan(&mut plan, observed, now);
     } else {
         join::plan(&mut plan, observed, now);
         // Its node joined while nobody could see that, and it does not run any more.
@@ -383,93 +401,4 @@ fn fail(plan: &mut Plan, reason: Reason, message: String) {
     }
     plan.status.phase = Some(MachinePhase::Failed);
     plan.wait(reason, message);
-}
-
-/// Answers a request for the node's first client certificate, by whoever has a bootstrap token.
-fn certify_client(
-    plan: &mut Plan,
-    observed: &Observed,
-    seen: &Seen,
-    request: &CertificateSigningRequest,
-) {
-    let machine = &observed.machine;
-    let token_id = bootstrap_token::token_id(&machine.uid().unwrap_or_default());
-    let expected = client_certificate::Expected {
-        node: &machine.name_any(),
-        token_id: &token_id,
-        key: plan.status.client_key.as_deref(),
-        // Also where the status was lost.
-        has_joined: observed.has_joined() || join::own_node(observed, seen).is_some(),
-    };
-    let denied = match client_certificate::check(request, expected) {
-        client_certificate::Verdict::NotOurs => return,
-        client_certificate::Verdict::Approve => None,
-        client_certificate::Verdict::First(key) => {
-            // Recorded first: who comes after a crash approves no other.
-            plan.status.client_key = Some(key);
-            plan.uses_token = true;
-            None
-        }
-        client_certificate::Verdict::UsedTwice(message) => {
-            // Nobody knows which of both it was: neither stays. Recorded before the answer, after which nobody would
-            // know.
-            plan.uses_token = true;
-            fail(plan, Reason::TokenUsedTwice, message.clone());
-            Some((Reason::TokenUsedTwice, message))
-        }
-        client_certificate::Verdict::Deny { reason, message } => {
-            let told = format!("denies a client certificate for the node: {message}");
-            plan.publish(true, Reason::CertificateDenied, told);
-            Some((reason, message))
-        }
-    };
-    plan.actions.push(Action::Decide {
-        name: request.name_any(),
-        denied,
-    });
-}
-
-/// Answers the kubelet's requests for serving certificates. The names and addresses in them must be
-/// the machine's own.
-fn decide(plan: &mut Plan, observed: &Observed, seen: &Seen) {
-    let name = observed
-        .machine
-        .metadata
-        .name
-        .as_deref()
-        .unwrap_or_default();
-    let addresses = observed
-        .own_vm()
-        .map(|vm| vm.addresses.as_slice())
-        .unwrap_or_default();
-    let addresses: Vec<_> = addresses
-        .iter()
-        .filter_map(|a| a.address.parse().ok())
-        .collect();
-    let expected = csr::Expected {
-        node: name,
-        addresses: &addresses,
-        others: &observed.others,
-    };
-    for request in &seen.requests {
-        if request.spec.signer_name == KUBELET_CLIENT_SIGNER {
-            certify_client(plan, observed, seen, request);
-            continue;
-        }
-        let denied = match csr::check(request, expected) {
-            Verdict::Approve => None,
-            Verdict::Deny { reason, message } => Some((reason, message)),
-            // The provider's next word on the machine wakes us.
-            Verdict::Wait { .. } | Verdict::NotOurs => continue,
-        };
-        let request = request.metadata.name.clone().unwrap_or_default();
-        if let Some((_, message)) = &denied {
-            let message = format!("denies the node a serving certificate ({request}): {message}");
-            plan.publish(true, Reason::CertificateDenied, message);
-        }
-        plan.actions.push(Action::Decide {
-            name: request,
-            denied,
-        });
-    }
 }

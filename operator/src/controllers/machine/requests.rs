@@ -29,6 +29,8 @@ use crate::overlay::members::is_key;
 use crate::tenant_session::budget::{Budget, Exceeded, PAGE};
 use crate::tenant_session::registry::TenantClient;
 
+pub mod renewal;
+
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest text that is taken from the tenant, in characters.
@@ -107,7 +109,18 @@ async fn timely<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Er
     }
 }
 
-/// Reads what is there of a machine. `deep`: its token too; `going`: the pods on its node too.
+/// What is read of a machine besides its node and what its kubelet asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Its token.
+    pub token: bool,
+    /// The pods on its node.
+    pub pods: bool,
+    /// What there is of telling its kubelet in place.
+    pub renewal: bool,
+}
+
+/// Reads what is there of a machine.
 ///
 /// # Errors
 /// [`Error`].
@@ -116,8 +129,7 @@ pub async fn read(
     machine: &Machine,
     budget: &Budget,
     requests: &[String],
-    deep: bool,
-    going: bool,
+    wanted: Wanted,
 ) -> Result<Seen, Error> {
     let (client, name) = (&tenant.client, machine.name_any());
     let nodes = Api::<LiveNode>::all(client.clone());
@@ -126,7 +138,7 @@ pub async fn read(
         found.map_err(Error::of(format!("read Node {name}")))
     };
     let token = async {
-        match deep {
+        match wanted.token {
             true => token(client, machine).await,
             false => Ok(Known::Unknown {
                 why: "it is not asked for once it was revoked",
@@ -134,11 +146,12 @@ pub async fn read(
         }
     };
     let work = async {
-        let (node, token, requests, pods) = futures::try_join!(
+        let (node, token, requests, pods, renewal) = futures::try_join!(
             node,
             token,
             read_requests(client, requests),
-            pods(client, budget, &name, going)
+            pods(client, budget, &name, wanted.pods),
+            renewal::read(client, machine, wanted.renewal)
         )?;
         Ok(Seen {
             endpoint: tenant.endpoint.clone(),
@@ -147,9 +160,10 @@ pub async fn read(
             token,
             requests,
             pods,
+            renewal,
         })
     };
-    // On the heap: four requests at once are a large future.
+    // On the heap: so many requests at once are a large future.
     timely(Box::pin(work)).await
 }
 

@@ -21,6 +21,7 @@ mod laws;
 mod leaving;
 mod overlay;
 mod remote;
+mod renewal;
 mod restarts;
 mod tokens;
 mod world;

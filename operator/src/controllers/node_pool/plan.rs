@@ -31,6 +31,7 @@ mod members;
 mod outage;
 mod places;
 mod release;
+mod renewal;
 mod sizing;
 mod status;
 mod template;
@@ -307,6 +308,7 @@ fn plan_machines(
     give_way(&mut plan, observed, cluster, template, &sizing);
     create(&mut plan, observed, cluster, template, machines, &sizing);
     follow(&mut plan, pool, machines);
+    renewal::plan(&mut plan, cluster, machines);
     let seen = status::Seen {
         machines,
         template,

@@ -220,9 +220,11 @@ fn operator_rules(kept: &[Object]) -> Vec<PolicyRule> {
     rules
 }
 
-/// Bootstrap tokens, whose names are not known beforehand, and the Lease of the operator.
+/// Bootstrap tokens and pods that tell kubelets of a rotation, whose names are not known beforehand, and the Lease of the
+/// operator. Who may write the DaemonSets of addons can have any pod there as it is.
 fn kube_system_rules() -> Vec<PolicyRule> {
     vec![
+        rule("", "pods", &[], &["create", "delete", "get"]),
         rule("", "secrets", &[], &["create", "delete", "get", "patch"]),
         rule(
             "coordination.k8s.io",

@@ -94,6 +94,12 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, now: Timestamp) -> Pla
     if let Some(node) = node.clone() {
         set(ConditionType::NodeReady, node);
     }
+    if let Some((was_renewed, reason, message)) = &plan.renewed {
+        set(
+            ConditionType::KubeletRenewed,
+            said(*was_renewed, *reason, message.as_str()),
+        );
+    }
     match &plan.drain {
         Some(Drain::Running(message)) => {
             set(

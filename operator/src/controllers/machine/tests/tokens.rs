@@ -8,7 +8,7 @@ use super::world::{NAME, World};
 use crate::controllers::machine::plan::Action;
 
 /// Asks for the first certificate of a node with the Machine's own token.
-fn client_request(name: &str, pem: &str) -> Value {
+pub(super) fn client_request(name: &str, pem: &str) -> Value {
     let id = tenant_cp::node::bootstrap_token::token_id("0a1b2c3d-1111-4222-8333-444455556666");
     let pem = k8s_openapi::ByteString(pem.as_bytes().to_vec());
     json!({
@@ -22,7 +22,7 @@ fn client_request(name: &str, pem: &str) -> Value {
     })
 }
 
-fn keyed(node: &str) -> String {
+pub(super) fn keyed(node: &str) -> String {
     testkit::certs::request(&format!("system:node:{node}"), "system:nodes", &[]).unwrap()
 }
 

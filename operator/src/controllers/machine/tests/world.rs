@@ -6,6 +6,7 @@
 
 use api::machine::{MachinePhase, MachineRequest};
 use api::machine_addresses::{PublishedAddresses, RemoteMachine, RemoteState};
+use api::names::ANNOTATION_RENEWAL as RENEWAL;
 use api::tenant_cluster::EndpointStatus;
 use api::{Machine, MachineStatus, TenantCluster, names};
 use jiff::Timestamp;
@@ -17,9 +18,9 @@ use serde_json::{Value, json};
 use tenant_cp::node::bootstrap_token::{Token, read_token};
 
 use crate::controllers::machine::observed::{
-    Node, Observed, Pod, Seen, Tenant, TokenSeen, UserData,
+    Node, Observed, Pod, RenewalPod, RenewalSeen, Seen, Tenant, TokenSeen, UserData,
 };
-use crate::controllers::machine::plan::{Action, Plan, plan};
+use crate::controllers::machine::plan::{Action, Plan, is_to_be_renewed, plan};
 use crate::creations::Creations;
 use crate::overlay::allotments::Allotment;
 use crate::tenant_session::budget::Budget;
@@ -62,6 +63,12 @@ pub(super) struct World {
     pub(super) node: Option<Node>,
     pub(super) token: Option<TokenSeen>,
     pub(super) requests: Vec<Value>,
+    /// What there is of telling its kubelet in place.
+    pub(super) renewal: RenewalSeen,
+    /// Admission in the tenant cluster refuses its pod.
+    pub(super) refuses_pods: bool,
+    /// Pods that were made to tell it.
+    pub(super) pods_made: usize,
     pub(super) pods: Vec<Pod>,
     /// Pods that a disruption budget protects.
     pub(super) protected: bool,
@@ -151,6 +158,9 @@ impl World {
             node: None,
             token: None,
             requests: Vec::new(),
+            renewal: RenewalSeen::default(),
+            refuses_pods: false,
+            pods_made: 0,
             pods: Vec::new(),
             protected: false,
             api: Api::Up,
@@ -208,6 +218,10 @@ impl World {
             .is_some_and(|s| s.node_name.is_some());
         let going = self.machine.metadata.deletion_timestamp.is_some();
         let deep = !joined || going;
+        let status = self.machine.status.as_ref();
+        let is_begun = status.is_some_and(|status| status.renewal.is_some());
+        let is_asked = |cluster: &TenantCluster| is_to_be_renewed(&self.machine, cluster);
+        let renews = !going && joined && (is_begun || self.cluster.as_ref().is_some_and(is_asked));
         let tenant = match self.api {
             Api::Up => Tenant::Answers(Box::new(Seen {
                 endpoint: EndpointStatus {
@@ -216,13 +230,17 @@ impl World {
                 },
                 authority: authority().to_owned(),
                 node: self.node.clone(),
-                token: match deep {
+                token: match deep || renews {
                     true => Known::found(self.token.clone()),
                     false => Known::default(),
                 },
                 requests: self.requests.iter().cloned().map(read).collect(),
                 pods: match going {
                     true => Known::Known(self.pods.clone()),
+                    false => Known::default(),
+                },
+                renewal: match renews {
+                    true => Known::Known(self.renewal.clone()),
                     false => Known::default(),
                 },
             })),
@@ -261,6 +279,7 @@ impl World {
             },
             left_user_data: self.left_user_data.clone().filter(|_| deep),
             drawn: None,
+            renewal_image: "registry.example.com/link-node:1".into(),
             tenant,
             evicted: false,
             budget: Budget::default(),
@@ -293,11 +312,19 @@ impl World {
         }
         self.events.extend(plan.events.iter().map(|e| e.reason));
         let (drawn, evicted) = (seen.drawn.clone(), seen.evicted);
+        let renewal = seen.seen().map(|seen| seen.renewal.clone());
+        let refused = renewal.and_then(|renewal| renewal.there()?.refused);
         *seen = Observed {
             drawn,
             evicted,
             ..self.observe()
         };
+        if let Some(found) = seen
+            .seen_mut()
+            .and_then(|seen| seen.renewal.as_mut().there())
+        {
+            found.refused = refused;
+        }
         true
     }
 
@@ -307,6 +334,10 @@ impl World {
             action,
             Action::ApplyToken(..)
                 | Action::RevokeToken { .. }
+                | Action::StoreRenewal(_)
+                | Action::StartRenewal(_)
+                | Action::EndRenewal { .. }
+                | Action::DeleteRenewal { .. }
                 | Action::LabelNode(_)
                 | Action::Decide { .. }
                 | Action::Cordon { .. }
@@ -405,6 +436,41 @@ impl World {
                 });
             }
             Action::RevokeToken { .. } => self.token = None,
+            Action::StoreRenewal(object) => {
+                let begun = self.begun();
+                assert_eq!(
+                    object.value["metadata"]["annotations"][RENEWAL],
+                    begun.as_str()
+                );
+                self.renewal.secret = Some(("uid-of-secret".into(), begun));
+            }
+            Action::StartRenewal(object) => {
+                let begun = self.begun();
+                assert_eq!(
+                    object.value["metadata"]["annotations"][RENEWAL],
+                    begun.as_str()
+                );
+                assert!(self.renewal.pod.is_none(), "two pods on one node");
+                assert!(self.renewal.secret.is_some() && self.token.is_some());
+                if self.refuses_pods {
+                    let found = seen
+                        .seen_mut()
+                        .and_then(|seen| seen.renewal.as_mut().there());
+                    found.unwrap().refused = Some("no privileged pods".into());
+                    return true;
+                }
+                self.pods_made += 1;
+                self.renewal.pod = Some(RenewalPod {
+                    uid: format!("uid-of-pod-{}", self.pods_made),
+                    begun,
+                    ..RenewalPod::default()
+                });
+            }
+            Action::EndRenewal { uid } => {
+                let pod = self.renewal.pod.take();
+                assert_eq!(pod.map(|pod| pod.uid).as_ref(), Some(uid));
+            }
+            Action::DeleteRenewal { .. } => self.renewal.secret = None,
             Action::LabelNode(patch) => {
                 let node = self.node.as_mut().unwrap();
                 assert_eq!(patch["metadata"]["uid"], node.uid.as_str());
@@ -437,6 +503,13 @@ impl World {
             }
         }
         true
+    }
+
+    /// Which try the status has: it is there before anything of it is made.
+    fn begun(&self) -> String {
+        let status = self.machine.status.as_ref();
+        let renewal = status.and_then(|status| status.renewal.as_ref());
+        renewal.expect("a try is stored first").begun.0.to_string()
     }
 
     fn store(&mut self, data: &Value) {

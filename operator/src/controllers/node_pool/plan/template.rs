@@ -21,7 +21,7 @@ use tenant_cp::version;
 use super::Change;
 use crate::controllers::node_pool::nodes::Node;
 use crate::controllers::node_pool::observed::label;
-use crate::rotation::kubelets::replaced_before;
+use crate::rotation::kubelets::{is_given_up, renewed, renewed_before, replaced_before};
 
 /// What a suffix consists of: no vowels, so no words, as in Kubernetes' own generated names
 /// (apimachinery `util/rand`).
@@ -37,6 +37,8 @@ pub(super) struct Template {
     kubelet: Kubelet,
     /// Machines that were made before do not fit; none: when one was made says nothing.
     since: Option<Timestamp>,
+    /// Neither do those whose kubelets could not be told in place of what is asked for since then.
+    told_since: Option<Timestamp>,
 }
 
 /// A location of the pool.
@@ -102,10 +104,13 @@ impl Template {
 
     fn is_young_enough(&self, machine: &Machine) -> bool {
         let made = machine.metadata.creation_timestamp.as_ref();
-        match (self.since, made) {
-            (Some(since), Some(made)) => made.0 >= since,
+        let made = made.map(|made| made.0).max(renewed(machine));
+        let is_young = match (self.since, made) {
+            (Some(since), Some(made)) => made >= since,
             _ => true,
-        }
+        };
+        let told_since = self.told_since;
+        is_young && told_since.is_none_or(|since| !is_given_up(machine, since))
     }
 
     /// The location that a Machine is in: [`location_of`].
@@ -143,6 +148,7 @@ pub(super) fn template(
         locations,
         kubelet: pool.spec.kubelet.clone(),
         since: replaced_before(cluster),
+        told_since: renewed_before(cluster),
     }))
 }
 

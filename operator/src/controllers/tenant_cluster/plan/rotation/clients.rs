@@ -156,14 +156,20 @@ fn waits(
     signs: u32,
     asked: Option<&NodeAuthorityTurn>,
 ) -> Known<String> {
-    let is_replacing = asked.is_some_and(|turn| turn.nodes == NodesOfBefore::Replace);
-    let or = match is_replacing {
-        true => "set",
-        false => "set spec.rotation.clientCA.nodes to Replace, or",
+    let (what, or) = match asked.map(|turn| turn.nodes) {
+        Some(NodesOfBefore::Replace) => ("replaced", "set"),
+        Some(NodesOfBefore::InPlace) => (
+            "told in place, or replaced,",
+            "set spec.rotation.clientCA.nodes to Replace, or",
+        ),
+        Some(NodesOfBefore::Wait) | None => (
+            "replaced",
+            "set spec.rotation.clientCA.nodes to Replace or InPlace, or",
+        ),
     };
     before.and_then(|nodes| {
         Known::Known(format!(
-            "nodes to be replaced whose kubelets may have a certificate of before, or {last}, when the last of those ends; \
+            "nodes to be {what} whose kubelets may have a certificate of before, or {last}, when the last of those ends; \
              {or} spec.rotation.clientCA.complete to {signs}, and they are refused then: {nodes}"
         ))
     })

@@ -210,15 +210,21 @@ fn nodes(
     // Machines tell by themselves.
     let looks = kubelets.nodes.is_some() && before != Known::Absent;
     seen.again = seen.again.or(looks.then_some(LOOK_AT_NODES));
-    let is_replacing = asked.is_some_and(|turn| turn.nodes == NodesOfBefore::Replace);
-    let or = match is_replacing {
-        true => "set",
-        false => "set spec.rotation.clusterCA.nodes to Replace, or",
+    let (what, or) = match asked.map(|turn| turn.nodes) {
+        Some(NodesOfBefore::Replace) => ("replaced", "set"),
+        Some(NodesOfBefore::InPlace) => (
+            "told in place, or replaced,",
+            "set spec.rotation.clusterCA.nodes to Replace, or",
+        ),
+        Some(NodesOfBefore::Wait) | None => (
+            "replaced",
+            "set spec.rotation.clusterCA.nodes to Replace or InPlace, or",
+        ),
     };
     let signs = facts.signs;
     facts.outstanding = before.and_then(|nodes| {
         Known::Known(format!(
-            "nodes to be replaced that joined before they were told of generation {signs}; {or} \
+            "nodes to be {what} that joined before they were told of generation {signs}; {or} \
              spec.rotation.clusterCA.complete to {signs}, and they are cut off then: {nodes}"
         ))
     });
