@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -222,7 +224,8 @@ impl Etcd {
         let found = found["kvs"].as_array().cloned().unwrap_or_default();
         let one = |kv: &Value| {
             let key = kv["key"].as_str().context("a key has no name")?;
-            let key = String::from_utf8(base64(key).context("a key is not base64")?)?;
+            let key = STANDARD.decode(key).context("a key is not base64")?;
+            let key = String::from_utf8(key)?;
             Ok((
                 key,
                 kv["mod_revision"].as_i64().context("it has no revision")?,
@@ -288,44 +291,9 @@ fn until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     Ok(())
 }
 
-/// Standard base64 with padding, as etcdctl prints keys.
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let value = |byte: u8| match byte {
-        b'A'..=b'Z' => Some(byte - b'A'),
-        b'a'..=b'z' => Some(byte - b'a' + 26),
-        b'0'..=b'9' => Some(byte - b'0' + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
-    };
-    let (mut bytes, mut held, mut bits) = (Vec::new(), 0_u32, 0_u32);
-    for byte in text.trim_end_matches('=').bytes() {
-        held = (held << 6) | u32::from(value(byte)?);
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push(u8::try_from((held >> bits) & 0xff).ok()?);
-        }
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_are_read_as_etcdctl_prints_them() {
-        for (text, bytes) in [
-            ("", ""),
-            ("L3JlZ2lzdHJ5", "/registry"),
-            ("L3JlZ2lzdHJ5L2E=", "/registry/a"),
-            ("L3JlZ2lzdHJ5Lw==", "/registry/"),
-        ] {
-            assert_eq!(base64(text).as_deref(), Some(bytes.as_bytes()), "{text}");
-        }
-        assert_eq!(base64("a b"), None);
-    }
 
     #[test]
     fn kinds_whose_names_begin_alike_are_told_apart() {

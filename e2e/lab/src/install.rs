@@ -113,10 +113,8 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
         layout: layout.clone(),
         slot: state.slot,
     };
-    let versions = match operator.golden {
-        true => state.tenant_versions.iter().map(|version| version.parse()),
-        false => [].iter().map(|version: &String| version.parse()),
-    };
+    let versions = state.tenant_versions.iter().filter(|_| operator.golden);
+    let versions = versions.map(|version| version.parse());
     let versions = versions.collect::<Result<Vec<KubernetesVersion>>>()?;
     let bins = programs::find(&binaries::wanted(&versions, None, false))?;
     let golden = golden_files(own, &versions, &bins, progress)?;
