@@ -13,6 +13,7 @@ use serde_json::Value;
 use tenant_cp::names;
 
 mod error_line;
+pub mod golden_start;
 mod last_words;
 
 use error_line::first_error_line;
@@ -35,10 +36,6 @@ const GATE: [(i64, Reason); 9] = [
     (17, Reason::TimedOut),
     (18, Reason::OutdatedData),
 ];
-/// What its sentence begins with where it gave etcd a golden file, whose name follows.
-const GOLDEN_START: &str = "GoldenStart: ";
-/// Longest name of one, in bytes.
-const LONGEST_FILE_NAME: usize = 128;
 /// Those of them that pass by themselves.
 const PASSING: [i64; 3] = [15, 16, 17];
 
@@ -184,20 +181,6 @@ pub fn refusal_of_gate(pod: &Value) -> Option<Reason> {
     let pod = Pod::deserialize(pod).ok()?;
     let (reason, _, lasts) = refused(&pod.status.init_container_statuses)?;
     lasts.then_some(reason)
-}
-
-/// Name of the golden file that etcd in this pod, as JSON, began with, where its start gate says so
-/// (docs/adr/0023-golden-start.md).
-#[must_use]
-pub fn golden_start(pod: &Value) -> Option<String> {
-    let pod = Pod::deserialize(pod).ok()?;
-    let mut gates = pod.status.init_container_statuses.iter();
-    let gate = gates.find(|container| container.name == names::ETCD_GATE)?;
-    let ended = gate.state.terminated.as_ref()?;
-    let (file, _) = ended.message.strip_prefix(GOLDEN_START)?.split_once(':')?;
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    let is_file = (1..=LONGEST_FILE_NAME).contains(&file.len()) && file.bytes().all(is_name);
-    (ended.exit_code == 0 && is_file).then(|| file.to_owned())
 }
 
 /// Whether etcd in this pod, as JSON, did not start because of its data: it is damaged, or others that run have other
@@ -389,28 +372,6 @@ mod tests {
         assert_eq!((found.0, found.2), (Reason::TimedOut, false));
         let killed = json!({ "terminated": { "exitCode": 137, "message": "VolumeLost: no" } });
         assert_eq!(told(json!({ "state": killed })), None);
-    }
-
-    #[test]
-    fn golden_file_that_a_gate_gave_is_known_by_its_word_alone() {
-        let told = |code: i64, message: &str| {
-            let ended = json!({ "terminated": { "exitCode": code, "message": message } });
-            let gate = json!({ "name": "gate", "state": ended });
-            golden_start(&pod(&json!({ "initContainerStatuses": [gate] })))
-        };
-        let said = "GoldenStart: kubernetes-1.36.3.db: etcd-0 starts for the first time";
-        assert_eq!(told(0, said).as_deref(), Some("kubernetes-1.36.3.db"));
-        assert_eq!(told(10, said), None);
-        for other in [
-            "Start: etcd-0 starts for the first time, without data",
-            "GoldenStart: a b: x",
-            "GoldenStart: : x",
-            "GoldenStart: a.db",
-            "",
-        ] {
-            assert_eq!(told(0, other), None, "{other}");
-        }
-        assert_eq!(golden_start(&json!({})), None);
     }
 
     #[test]

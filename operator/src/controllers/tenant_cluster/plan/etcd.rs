@@ -36,7 +36,7 @@ use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::etcd_replacement::comparison::Comparison;
 use crate::hibernation;
-use crate::pod_failures;
+use crate::pod_failures::golden_start;
 use crate::status::Waiting;
 use crate::tenant_session::etcd::answers::Alarm;
 
@@ -353,7 +353,7 @@ fn seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
 /// that, and the pod with it.
 fn golden_file(observed: &Observed) -> Option<String> {
     let key = Key::new("Pod", &observed.tenant_namespace(), &names::etcd_member(0));
-    pod_failures::golden_start(observed.objects.get(&key)?)
+    golden_start::file(observed.objects.get(&key)?)
 }
 
 /// What the status says of etcd, and what is to be noted of members that do not run any more.
