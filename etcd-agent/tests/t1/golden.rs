@@ -8,9 +8,10 @@ use std::fs;
 
 use anyhow::{Result, bail};
 use serde_json::json;
+use testkit::programs::Programs;
 use testkit::waiting::{PATIENCE, ask_until};
 
-use self::planes::{Scene, list, print_line, say};
+use self::planes::{Plane, Scene, list, print_line, say};
 use super::support::{Cluster, listing, marker, new_cluster};
 
 /// So many of one start are measured; more with this variable.
@@ -41,24 +42,7 @@ async fn what_began_with_a_golden_file_has_what_a_cold_start_has_and_shares_no_i
     assert_eq!(before, after, "the operator's objects were written anew");
 
     for plane in [&golden, &other] {
-        ask_until("both have the same", PATIENCE, || async {
-            let (one, two) = (cold.baked().await?, plane.baked().await?);
-            let keys = (cold.keys(&scene.site)?, plane.keys(&scene.site)?);
-            let differs = one
-                .keys()
-                .chain(two.keys())
-                .find(|key| one.get(*key) != two.get(*key));
-            Ok(match differs {
-                Some(key) => Err(format!("{key}: {:?} and {:?}", one.get(key), two.get(key))),
-                None if keys.0 != keys.1 => Err(format!(
-                    "{:?}",
-                    keys.0.symmetric_difference(&keys.1).collect::<Vec<_>>()
-                )),
-                None if one.len() < 100 => bail!("there are {} only", one.len()),
-                None => Ok(()),
-            })
-        })
-        .await?;
+        alike(&scene, &cold, plane).await?;
     }
 
     let mut clusters = BTreeSet::new();
@@ -71,7 +55,49 @@ async fn what_began_with_a_golden_file_has_what_a_cold_start_has_and_shares_no_i
     assert_eq!(clusters.len(), 3, "{clusters:?}");
     assert_eq!(uids.len(), 6, "{uids:?}");
     say(&[&cold, &golden, &other]);
-    Ok(())
+    drop(other);
+
+    // And what an upgrade makes of both is the same.
+    let Some(next) = Programs::of_minor_or_skip(36)? else {
+        return Ok(());
+    };
+    let (mut cold, mut golden) = (cold, golden);
+    let before = cold.baked().await?;
+    for plane in [&mut cold, &mut golden] {
+        scene.upgrade(plane, &next).await?;
+    }
+    ask_until(
+        "the new kube-apiserver has brought its own",
+        PATIENCE,
+        || async {
+            Ok(match cold.baked().await? == before {
+                true => Err("nothing is different".to_owned()),
+                false => Ok(()),
+            })
+        },
+    )
+    .await?;
+    alike(&scene, &cold, &golden).await
+}
+
+/// Waits until both have the same objects, but for what no two have alike, and keys of the same names.
+async fn alike(scene: &Scene, cold: &Plane, plane: &Plane) -> Result<()> {
+    ask_until("both have the same", PATIENCE, || async {
+        let (one, two) = (cold.baked().await?, plane.baked().await?);
+        let keys = (cold.keys(&scene.site)?, plane.keys(&scene.site)?);
+        let mut names = one.keys().chain(two.keys());
+        let differs = names.find(|key| one.get(*key) != two.get(*key));
+        Ok(match differs {
+            Some(key) => Err(format!("{key}: {:?} and {:?}", one.get(key), two.get(key))),
+            None if keys.0 != keys.1 => Err(format!(
+                "{:?}",
+                keys.0.symmetric_difference(&keys.1).collect::<Vec<_>>()
+            )),
+            None if one.len() < 100 => bail!("there are {} only", one.len()),
+            None => Ok(()),
+        })
+    })
+    .await
 }
 
 /// Prints how long both take. Nothing is asserted of it.

@@ -121,6 +121,14 @@ impl Scene {
         gate_with(volume, "etcd-0", "new", identity, &more)
     }
 
+    /// Has a plane served by another kube-apiserver, as an upgrade does.
+    pub(crate) async fn upgrade(&self, plane: &mut Plane, to: &Programs) -> Result<()> {
+        let name = format!("{}-upgraded", plane.cluster.token());
+        let url = plane.member.url().to_owned();
+        plane.server = self.serve(&name, &url, &to.kube_apiserver).await?;
+        Ok(())
+    }
+
     /// Starts one, empty or with the golden file.
     pub(crate) async fn plane(&self, name: &str, is_golden: bool) -> Result<Plane> {
         let volume = self.site.volume(name);
@@ -146,7 +154,9 @@ impl Scene {
             assert!(foreign.is_empty() && keys.len() > 100, "{foreign:?}");
         }
         let base = self.site.revision(&member)?;
-        let server = self.serve(name, member.url()).await?;
+        let server = self
+            .serve(name, member.url(), &self.programs.kube_apiserver)
+            .await?;
         let revisions = self.site.revision(&member)?.saturating_sub(base);
         Ok(Plane {
             etcd_cpu_s: cpu_s(member.pid())?,
@@ -160,13 +170,12 @@ impl Scene {
         })
     }
 
-    pub(crate) async fn serve(&self, name: &str, etcd: &str) -> Result<Server> {
+    async fn serve(&self, name: &str, etcd: &str, program: &Path) -> Result<Server> {
         let folder = self.site.volume(&format!("{name}-apiserver"));
         let port = unused()?;
         let flags = apiserver_flags(&folder, &Flags { etcd, port })?;
         let log = folder.join("log");
         let begun = Instant::now();
-        let program = &self.programs.kube_apiserver;
         let mut process = Process::spawn("kube-apiserver", program, &flags.args, &log)?;
         ask_until("its certificate is there", PATIENCE, || {
             let ended = process.exited();
