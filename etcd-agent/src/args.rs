@@ -49,6 +49,14 @@ pub struct GateArgs {
     #[arg(long, env = "COVEY_TERMINATION_LOG", value_name = "FILE")]
     #[arg(default_value = "/dev/termination-log")]
     pub termination_log: PathBuf,
+    /// Folder with golden files, of which the operator's file may name one
+    #[arg(long, env = "COVEY_GOLDEN_FILES", value_name = "DIR")]
+    #[arg(default_value = "/golden")]
+    pub golden_files: PathBuf,
+    /// The program that restores one, of the same minor as etcd
+    #[arg(long, env = "COVEY_ETCDUTL", value_name = "FILE")]
+    #[arg(default_value = "/usr/local/bin/etcdutl")]
+    pub etcdutl: PathBuf,
     /// Seconds after which a volume that does not answer counts as unreadable
     #[arg(
         long,

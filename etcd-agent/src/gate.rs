@@ -2,9 +2,11 @@
 //! says what it decided.
 //!
 //! Invariant: etcd is never bootstrapped twice. Whatever is not known for certain ends in a refusal, and
-//! no data is changed; what was built for a restore takes the place of what was there, which is kept.
+//! no data is changed; what was built for a restore takes the place of what was there, which is kept. What a
+//! new cluster is given ([`golden`]) it is given at the first start that the same decision lets through.
 
 mod deadline;
+mod golden;
 pub mod identity;
 pub mod marker;
 pub(crate) mod observe;
@@ -17,10 +19,13 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use self::golden::{Given, Place};
 use self::identity::Identity;
+use self::marker::Marker;
 use self::observe::Volume;
-use self::plan::{Decision, Start};
+use self::plan::{Decision, Observed, Start};
 use self::refusal::Refusal;
+use self::report::Begun;
 use crate::args::GateArgs;
 
 /// Most bytes of the operator's file, which has some hundred.
@@ -41,13 +46,15 @@ pub fn run(args: GateArgs) -> ExitCode {
     }
 }
 
-fn decide(args: &GateArgs) -> Result<Start, Refusal> {
+fn decide(args: &GateArgs) -> Result<Begun, Refusal> {
     let GateArgs {
         data_dir,
         member,
         initial_cluster_state,
         identity,
         termination_log: _,
+        golden_files: _,
+        etcdutl: _,
         deadline: _,
     } = args;
     let identity = read_identity(identity).map_err(|problem| Refusal::IdentityUnusable {
@@ -69,9 +76,45 @@ fn decide(args: &GateArgs) -> Result<Start, Refusal> {
             if let (Start::Restored(_), Some(restore)) = (start, restore) {
                 volume.take_over(restore).map_err(unreadable)?;
             }
-            Ok(start)
+            match start {
+                Start::First => begin(args, &volume, &identity, &observed).map_err(unreadable),
+                start => Ok(Begun::As(start)),
+            }
         }
     }
+}
+
+/// A first start, whose marker is written.
+fn begin(
+    args: &GateArgs,
+    volume: &Volume,
+    identity: &Identity,
+    observed: &Observed,
+) -> io::Result<Begun> {
+    let place = Place {
+        data_dir: &args.data_dir,
+        member: &args.member,
+        files: &args.golden_files,
+        etcdutl: &args.etcdutl,
+    };
+    golden::clear(place)?;
+    let Some(golden) = plan::golden(Start::First, identity, observed) else {
+        return Ok(Begun::As(Start::First));
+    };
+    Ok(match golden::give(place, golden)? {
+        Given::Nothing(why) => Begun::WithoutGolden(why),
+        Given::Data(ids) => {
+            // Now there is data: from here on a volume without it is one that lost it.
+            if let Some(member) = identity.member(&args.member) {
+                volume.write(&Marker {
+                    claim: member.claim.clone(),
+                    name: member.name.clone(),
+                    data: Some(ids),
+                })?;
+            }
+            Begun::Golden(golden.file.clone(), ids)
+        }
+    })
 }
 
 fn read_identity(path: &Path) -> Result<Identity, String> {

@@ -129,6 +129,11 @@ impl Folder {
         Ok(fs::fsync(&self.0)?)
     }
 
+    /// Which names are in it is on the disk afterwards.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        Ok(fs::fsync(&self.0)?)
+    }
+
     /// Everything that was written on its volume is on the disk afterwards.
     pub(crate) fn sync_volume(&self) -> io::Result<()> {
         Ok(fs::syncfs(&self.0)?)

@@ -226,6 +226,10 @@ pub const TENANTS: Group = Group {
                 ("name", "the name of the TenantCluster"),
                 ("version", "the Kubernetes version that serves"),
                 ("exposure", "`ClusterIP`, `NodePort` or `LoadBalancer`"),
+                (
+                    "start",
+                    "what its etcd began with: `golden`, or `empty`, also where nobody saw it",
+                ),
             ],
             per_tenant: 1,
         },

@@ -43,6 +43,8 @@ pub enum Printed {
     Rbac,
     /// The default configuration file.
     Config,
+    /// Covey's objects of a golden file, as JSON, with the hash of all of them.
+    Golden,
 }
 
 /// Flags of every process that serves.

@@ -29,6 +29,7 @@ fn main() -> anyhow::Result<()> {
                 Printed::Crds => print!("{}", operator::print::crds_yaml()?),
                 Printed::Rbac => print!("{}", operator::rbac::yaml()?),
                 Printed::Config => print!("{}", operator::print::config_yaml()?),
+                Printed::Golden => println!("{}", operator::print::golden_json()),
             }
             Ok(())
         }

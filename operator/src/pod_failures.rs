@@ -13,6 +13,7 @@ use serde_json::Value;
 use tenant_cp::names;
 
 mod error_line;
+pub mod golden_start;
 mod last_words;
 
 use error_line::first_error_line;

@@ -13,7 +13,7 @@ pub(crate) mod secrets;
 mod turned;
 mod wants;
 
-pub use etcd_identity::{EtcdIdentity, EtcdMember, InitialClusterState};
+pub use etcd_identity::{EtcdGolden, EtcdIdentity, EtcdMember, InitialClusterState};
 pub use secrets::{
     OF_CLUSTER, SecretData, authority_secrets, consumers, established, leaf_secrets, read_store,
     renewed_secret, small_authorities,

@@ -5,7 +5,7 @@
 //! control plane's objects, part by part), [`material`] (everything secret, in [`generations`]), [`encrypted_kinds`]
 //! (what is encrypted at rest), [`kms`] (what encrypts it beside keys of Covey's),
 //! [`backup`] (where copies of etcd go), [`secret_files`] and [`kubeconfig`] (how it is written into Secrets), [`amounts`], [`addons`],
-//! [`certificates`] (what PKI is wanted), [`hibernation`] (when it sleeps by schedule), [`node`] (how a machine becomes a node), [`quota`] (what all of it
+//! [`certificates`] (what PKI is wanted), [`golden_start`] (what etcd may begin with), [`hibernation`] (when it sleeps by schedule), [`node`] (how a machine becomes a node), [`quota`] (what all of it
 //! takes, and whether it may). On top, [`management_objects`] and [`tenant_objects`] are all that is wanted
 //! outside and inside.
 //!
@@ -19,6 +19,7 @@ pub mod desired;
 pub mod encrypted_kinds;
 pub mod flags;
 pub mod generations;
+pub mod golden_start;
 pub mod hibernation;
 pub mod kms;
 pub mod kubeconfig;

@@ -12,6 +12,7 @@ use crate::problem::Problem;
 
 pub(crate) mod access;
 pub(crate) mod encryption;
+pub mod golden_start;
 pub(crate) mod metrics;
 pub(crate) mod policy;
 pub(crate) mod providers;
@@ -19,6 +20,7 @@ pub(crate) mod tenant_pods;
 pub(crate) mod versions;
 pub use access::AccessSettings;
 pub use encryption::{EncryptionSettings, KmsPlugin};
+use golden_start::GoldenStart;
 pub use metrics::{MetricsSettings, Scraper};
 pub use policy::{ApiServerPolicy, EndpointPolicy, LoadBalancerPolicy, Prefixes};
 pub use providers::{
@@ -55,6 +57,9 @@ pub struct Settings {
     pub etcd_storage_classes: Vec<String>,
     /// Image repository path and tag of etcd below the registry. Default: `etcd:3.6.16-0`.
     pub etcd_image: String,
+    /// What new tenant clusters begin with in place of an empty etcd, by the whole version of Kubernetes (`1.36.3`): golden
+    /// files of the image of etcd-agent. A version that is left out begins without data. Default: none.
+    pub golden_starts: BTreeMap<String, GoldenStart>,
     /// Images of addons.
     pub images: AddonImages,
     /// Where address ranges come from for tenants that name none.
@@ -339,6 +344,7 @@ impl Default for Settings {
             api_server: ApiServerPolicy::default(),
             etcd_storage_classes: Vec::new(),
             etcd_image: "etcd:3.6.16-0".to_owned(),
+            golden_starts: BTreeMap::new(),
             images: AddonImages::default(),
             network: NetworkSettings::default(),
             resources: DefaultResources::default(),

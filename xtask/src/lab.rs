@@ -38,6 +38,9 @@ pub(crate) enum Command {
         /// The build of a release instead of that of the tests
         #[arg(long)]
         release: bool,
+        /// Have new tenant clusters begin with golden files, which are made of the versions that the lab has
+        #[arg(long)]
+        golden: bool,
     },
     /// Machines that are reached by SSH, at native speed
     #[command(subcommand)]
@@ -116,12 +119,13 @@ pub(crate) fn run(command: Command) -> Result<()> {
                 layout.kubeconfig().display()
             ));
         }
-        Command::Install { release } => {
+        Command::Install { release, golden } => {
             let operator = Operator {
                 build: match release {
                     true => Build::Release,
                     false => Build::Dev,
                 },
+                golden,
                 ..Operator::as_released(env!("CARGO_PKG_VERSION"))
             };
             lab::install_operator(&layout, &operator, &Progress::new())?;

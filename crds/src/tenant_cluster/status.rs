@@ -332,6 +332,12 @@ pub struct EtcdStatus {
         extend("x-kubernetes-list-type" = "set")
     )]
     pub restored_for: Vec<String>,
+    /// Name of the golden file that its first member began with (docs/adr/0023-golden-start.md): objects of Kubernetes'
+    /// own are as old as that file. Absent where it began without data, or nobody saw it. Example:
+    /// `kubernetes-1.36.3-etcd-3.6-0a1b2c3d4e5f6071.db`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub golden_file: Option<String>,
 }
 
 /// A member of etcd that is being replaced.

@@ -4,6 +4,7 @@
 //! Invariant: what runs is built from this checkout.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -14,13 +15,16 @@ use sha2::{Digest, Sha256};
 use crate::{
     adapters::Adapter,
     binaries,
+    cache::cache_dir,
     cargo::{self, Build},
     cgroups,
     config::Cluster,
+    golden::{self, Golden},
     images,
     kubectl::kubectl,
     layout::{Layout, MANAGEMENT_HOST},
-    packages, programs,
+    packages,
+    programs::{self, Bins, KubernetesVersion},
     progress::Progress,
     run,
     state::State,
@@ -44,6 +48,8 @@ pub struct Operator {
     pub adapters: Vec<Adapter>,
     /// Helm release and namespace.
     pub namespace: String,
+    /// Whether new tenant clusters begin with golden files: of every version that the lab has for tenants.
+    pub golden: bool,
     /// `--set` values on top of the chart's own.
     pub values: Vec<(String, String)>,
     /// The version of the image's tag.
@@ -60,6 +66,7 @@ impl Operator {
             build: Build::Release,
             adapters: Adapter::ALL.to_vec(),
             namespace,
+            golden: false,
             values: Vec::new(),
             version: version.to_owned(),
         }
@@ -106,11 +113,15 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
         layout: layout.clone(),
         slot: state.slot,
     };
-    let bins = programs::find(&binaries::wanted(&[], None, false))?;
+    let versions = state.tenant_versions.iter().filter(|_| operator.golden);
+    let versions = versions.map(|version| version.parse());
+    let versions = versions.collect::<Result<Vec<KubernetesVersion>>>()?;
+    let bins = programs::find(&binaries::wanted(&versions, None, false))?;
+    let golden = golden_files(own, &versions, &bins, progress)?;
     let agent = format!("ghcr.io/covey-dev/etcd-agent:{version}");
     let mut wanted = vec![
         images::operator(&name, own)?,
-        images::etcd_agent(&agent, binary(ETCD_AGENT)?)?,
+        images::etcd_agent(&agent, binary(ETCD_AGENT)?, &bins, &golden)?,
     ];
     for adapter in &operator.adapters {
         wanted.push(adapter.image(version, binary(adapter.program())?)?);
@@ -156,6 +167,13 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
         cluster.slot.pod_network()
     );
     helm.args(["--set-json", &pods]);
+    if !golden.is_empty() {
+        let starts = golden.iter();
+        let starts = starts.map(|golden| (golden.version.to_string(), golden.entry()));
+        let starts: BTreeMap<_, _> = starts.collect();
+        let starts = format!("config.goldenStarts={}", serde_json::to_string(&starts)?);
+        helm.args(["--set-json", &starts]);
+    }
     if state.storage {
         let classes = format!("config.storage.classes={}", storage::offered());
         helm.args(["--set-json", &classes]);
@@ -179,6 +197,28 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
         }
     }))?;
     Ok(())
+}
+
+/// Golden files with the objects of this operator.
+fn golden_files(
+    operator: &Path,
+    versions: &[KubernetesVersion],
+    bins: &Bins,
+    progress: &Progress,
+) -> Result<Vec<Golden>> {
+    if versions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let step = progress.step(format!("making {} golden files", versions.len()));
+    let make = || {
+        let printed = run::output(Command::new(operator).args(["print", "golden"]))?;
+        let wanted = serde_json::from_str(&printed).context("`operator print golden`")?;
+        let folder = cache_dir()?.join("golden");
+        let each = versions.iter();
+        each.map(|version| golden::ensure(bins, *version, &wanted, &folder))
+            .collect()
+    };
+    step.finish(make())
 }
 
 fn digest(files: &[&Path]) -> Result<String> {

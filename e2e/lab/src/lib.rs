@@ -14,6 +14,7 @@ pub mod cgroups;
 pub mod config;
 pub mod debian;
 mod down;
+pub mod golden;
 pub mod host;
 pub mod hosts;
 pub mod images;

@@ -19,8 +19,26 @@ pub struct Identity {
     /// UID of the Restore whose data members are to take over, where they have not.
     #[serde(default)]
     pub restore: Option<String>,
+    /// What a cluster that never ran begins with in place of nothing; none where it begins without data.
+    #[serde(default)]
+    pub golden: Option<Golden>,
     /// Every member that is to run.
     pub members: Vec<Member>,
+}
+
+/// A golden file (docs/adr/0023-golden-start.md), and what the only member of a new cluster makes of it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Golden {
+    /// Its name among those of the agent's image. Example: `kubernetes-1.36.3-etcd-3.6-0a1b2c3d4e5f.db`.
+    pub file: String,
+    /// SHA-256 of all of it, hexadecimal. One with any other is not used.
+    pub sha256: String,
+    /// etcd's flag `--initial-cluster-token`: the cluster's identifier is computed of it.
+    pub token: String,
+    /// etcd's flag `--initial-advertise-peer-urls`.
+    #[serde(rename = "peerURL")]
+    pub peer_url: String,
 }
 
 /// One member.
@@ -131,6 +149,25 @@ mod tests {
         assert!(second.may_start_empty);
         assert_eq!((first.last_index, second.last_index), (Some(5678), None));
         assert!(identity.has_others(second) && !identity.has_others(first));
+    }
+
+    #[test]
+    fn what_it_begins_with_is_read_whole_or_the_file_is_refused() {
+        let file = |golden: &str| {
+            let text = format!(r#"{{"golden": {golden}, "members": []}}"#);
+            Identity::parse(text.as_bytes())
+        };
+        let whole = r#"{"file": "a.db", "sha256": "00", "token": "t", "peerURL": "https://etcd-0:2380", "later": 1}"#;
+        let golden = file(whole).unwrap().golden.unwrap();
+        assert_eq!((golden.file.as_str(), golden.token.as_str()), ("a.db", "t"));
+        assert_eq!(file("null").unwrap().golden, None);
+        for broken in [
+            r#"{"file": "a.db", "sha256": "00", "token": "t"}"#,
+            "{}",
+            "[]",
+        ] {
+            assert!(file(broken).is_err(), "{broken}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! be its own and has all that the member is known to have had, or was built for it and the operator says that it is its
 //! own from now on.
 
-use super::identity::{Identity, Member};
+use super::identity::{Golden, Identity, Member};
 use super::marker::Marker;
 use super::refusal::{Loss, Refusal};
 use crate::args::ClusterState;
@@ -89,6 +89,17 @@ pub fn plan(name: &str, state: ClusterState, identity: &Identity, observed: &Obs
         Ok((start, marker)) => Decision::Start { start, marker },
         Err(refusal) => Decision::Refuse(refusal),
     }
+}
+
+/// What the volume is given before etcd starts on it; none where it starts without data.
+///
+/// It is no way to start of its own: what is given is given at a first start, which the same law lets through that does
+/// without it, and to a cluster of this one member alone. A data directory of which there is anything is left to etcd.
+#[must_use]
+pub fn golden<'a>(start: Start, identity: &'a Identity, observed: &Observed) -> Option<&'a Golden> {
+    let is_alone = identity.members.len() == 1;
+    let is_new = start == Start::First && observed.data == Data::Nothing && is_alone;
+    identity.golden.as_ref().filter(|_| is_new)
 }
 
 fn decide(

@@ -8,21 +8,44 @@ use std::path::Path;
 
 use super::plan::Start;
 use super::refusal::Refusal;
+use crate::ids::MemberIds;
 use crate::termination_log;
 
 /// Below the kubelet's 4096 bytes, of which all containers of a pod share 12 KiB.
 const MOST_BYTES: usize = 1024;
 
+/// With what etcd starts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Begun {
+    /// As it was decided.
+    As(Start),
+    /// For the first time, with the data of this golden file.
+    Golden(String, MemberIds),
+    /// For the first time, without data, although it should have had a golden file's: why.
+    WithoutGolden(String),
+}
+
 /// What was decided, as one line.
-pub(crate) fn line(member: &str, decision: &Result<Start, Refusal>) -> String {
+pub(crate) fn line(member: &str, decision: &Result<Begun, Refusal>) -> String {
     let line = match decision {
-        Ok(Start::First) => format!("Start: {member} starts for the first time, without data"),
-        Ok(Start::Joining) => format!("Start: {member} joins its cluster without data"),
-        Ok(Start::Again(ids)) => format!(
+        Ok(Begun::As(Start::First)) => {
+            format!("Start: {member} starts for the first time, without data")
+        }
+        // The operator reads the word and the name behind it.
+        Ok(Begun::Golden(file, ids)) => format!(
+            "GoldenStart: {file}: {member} starts for the first time with what all of its version have: cluster {}, \
+             member {}",
+            ids.cluster, ids.member
+        ),
+        Ok(Begun::WithoutGolden(why)) => {
+            format!("Start: {member} starts for the first time, without data: {why}")
+        }
+        Ok(Begun::As(Start::Joining)) => format!("Start: {member} joins its cluster without data"),
+        Ok(Begun::As(Start::Again(ids))) => format!(
             "Start: {member} has its data: cluster {}, member {}",
             ids.cluster, ids.member
         ),
-        Ok(Start::Restored(ids)) => format!(
+        Ok(Begun::As(Start::Restored(ids))) => format!(
             "Start: {member} takes over what was restored: cluster {}, member {}",
             ids.cluster, ids.member
         ),

@@ -9,6 +9,7 @@ mod backup;
 mod bootstrap;
 mod damage;
 mod directories;
+mod golden;
 mod identifiers;
 mod segments;
 mod set_back;

@@ -2,13 +2,15 @@
 //!
 //! Invariant: etcd runs until it is stopped here; none outlives its test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use lab::programs::Program;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -35,6 +37,17 @@ impl Answer {
 
 /// Runs the gate for a member, as its pod does.
 pub(crate) fn gate(volume: &Path, member: &str, state: &str, identity: &Value) -> Answer {
+    gate_with(volume, member, state, identity, &[])
+}
+
+/// The same with further flags.
+pub(crate) fn gate_with(
+    volume: &Path,
+    member: &str,
+    state: &str,
+    identity: &Value,
+    more: &[String],
+) -> Answer {
     let own = tempfile::tempdir().unwrap();
     let (file, log) = (own.path().join("identity.json"), own.path().join("log"));
     fs::write(&file, identity.to_string()).unwrap();
@@ -48,6 +61,7 @@ pub(crate) fn gate(volume: &Path, member: &str, state: &str, identity: &Value) -
         .arg(file)
         .arg("--termination-log")
         .arg(&log)
+        .args(more)
         .output()
         .unwrap();
     assert!(output.stdout.is_empty());
@@ -290,6 +304,17 @@ impl Site {
         revision.as_u64().context("etcd gave no revision")
     }
 
+    /// Names of all its keys.
+    pub(crate) fn keys(&self, member: &Member) -> Result<BTreeSet<String>> {
+        let found = self.etcdctl(&member.url, &["get", "", "--from-key", "--keys-only"])?;
+        let found = found["kvs"].as_array().cloned().unwrap_or_default();
+        let name = |kv: &Value| {
+            let key = STANDARD.decode(kv["key"].as_str().context("a key has no name")?)?;
+            Ok(String::from_utf8(key)?)
+        };
+        found.iter().map(name).collect()
+    }
+
     /// The newest entry of the log that is in its database.
     pub(crate) fn applied(&self, member: &Member) -> Result<u64> {
         let status = self.etcdctl(&member.url, &["endpoint", "status"])?;
@@ -361,6 +386,11 @@ impl Cluster {
 }
 
 impl Cluster {
+    /// etcd's flag `--initial-cluster-token`.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
     /// Where a member's peers reach it.
     pub(crate) fn peer_url(&self, number: usize) -> String {
         format!("http://127.0.0.1:{}", self.peers[number])
@@ -371,6 +401,11 @@ impl Member {
     /// As clients name it.
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
     }
 
     /// Where it answers clients.

@@ -87,6 +87,8 @@ pub struct Tenant {
     name: String,
     version: String,
     exposure: &'static str,
+    /// What its etcd began with.
+    start: &'static str,
     state: &'static str,
     conditions: Vec<(&'static str, bool)>,
     /// When the first leaf and the first authority end, in seconds.
@@ -174,6 +176,10 @@ impl Tenant {
                 .take(VERSION)
                 .collect(),
             exposure: cluster.spec.control_plane.endpoint.type_.as_str(),
+            start: match status.and_then(|s| s.etcd.as_ref()?.golden_file.as_ref()) {
+                Some(_) => "golden",
+                None => "empty",
+            },
             state: state(cluster),
             conditions: conditions(cluster),
             ends: ends(cluster),
@@ -198,13 +204,14 @@ impl Tenant {
         ("tenant", self.tenant.as_str())
     }
 
-    fn info(&self) -> [(&'static str, &str); 5] {
+    fn info(&self) -> [(&'static str, &str); 6] {
         [
             self.label(),
             ("namespace", self.namespace.as_str()),
             ("name", self.name.as_str()),
             ("version", self.version.as_str()),
             ("exposure", self.exposure),
+            ("start", self.start),
         ]
     }
 }

@@ -162,7 +162,7 @@ fn what_is_said_of_one_is_what_its_objects_say() {
     let of = "tenant=\"covey-demo-00000000aa\"";
     for line in [
         format!(
-            r#"covey_tenant_info{{{of},namespace="team-0",name="demo",version="1.35.4",exposure="ClusterIP"}} 1"#
+            r#"covey_tenant_info{{{of},namespace="team-0",name="demo",version="1.35.4",exposure="ClusterIP",start="empty"}} 1"#
         ),
         format!(r#"covey_tenant_state{{{of},state="serving"}} 1"#),
         format!(r#"covey_tenant_condition{{{of},type="Ready"}} 1"#),

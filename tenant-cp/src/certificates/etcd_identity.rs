@@ -16,8 +16,25 @@ pub struct EtcdIdentity {
     pub cluster_id: Option<String>,
     /// UID of the Restore whose data members are to take over; none where there is none to take over.
     pub restore: Option<String>,
+    /// What a cluster that never ran begins with; none where it begins without data, or ran.
+    pub golden: Option<EtcdGolden>,
     /// Every member that is to run.
     pub members: Vec<EtcdMember>,
+}
+
+/// A golden file, and what the only member of a new cluster makes of it ([`crate::golden_start`]).
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdGolden {
+    /// Its name in the image of etcd-agent.
+    pub file: String,
+    /// Its SHA-256, hexadecimal.
+    pub sha256: String,
+    /// etcd's flag `--initial-cluster-token`.
+    pub token: String,
+    /// etcd's flag `--initial-advertise-peer-urls`.
+    #[serde(rename = "peerURL")]
+    pub peer_url: String,
 }
 
 /// etcd's flag `--initial-cluster-state`, which counts for a member without data: `new` makes a cluster,
@@ -90,6 +107,9 @@ impl EtcdIdentity {
         if let Some(restore) = &self.restore {
             file["restore"] = serde_json::json!(restore);
         }
+        if let Some(golden) = &self.golden {
+            file["golden"] = serde_json::json!(golden);
+        }
         file.to_string()
     }
 }
@@ -111,6 +131,7 @@ mod tests {
             state: InitialClusterState::Existing,
             cluster_id: Some("cdf8".to_owned()),
             restore: None,
+            golden: None,
             members: vec![member(0, false), member(1, true)],
         };
         assert_eq!(
@@ -126,5 +147,18 @@ mod tests {
         };
         let file = r#"{"clusterID":"cdf8","members":[],"restore":"5a1c"}"#;
         assert_eq!(restoring.file(), file);
+        let new = EtcdIdentity {
+            cluster_id: None,
+            restore: None,
+            golden: Some(EtcdGolden {
+                file: "a.db".to_owned(),
+                sha256: "00".to_owned(),
+                token: "0a1b".to_owned(),
+                peer_url: "https://etcd-0:2380".to_owned(),
+            }),
+            ..restoring
+        };
+        let file = r#"{"golden":{"file":"a.db","peerURL":"https://etcd-0:2380","sha256":"00","token":"0a1b"},"members":[]}"#;
+        assert_eq!(new.file(), file);
     }
 }

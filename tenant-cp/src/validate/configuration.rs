@@ -12,6 +12,7 @@ use crate::network::metadata::is_no_hosts;
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::settings::access::AccessSettings;
+use crate::settings::golden_start::GoldenStart;
 use crate::text;
 use crate::validate::{
     attached, encryption, features, load_balancers, maintenance, quantity, scheduling,
@@ -22,6 +23,8 @@ use crate::validate::{
 const MOST_NAMESERVERS: usize = 3;
 /// Longest name of a ClusterRole, in bytes (a segment of a path).
 const MAX_ROLE: usize = 253;
+/// Longest name of a golden file, in bytes: what a pod's status says of a start begins with it.
+const MOST_FILE_NAME: usize = 128;
 
 pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
     features::check_settings(settings, problems);
@@ -30,6 +33,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
     maintenance::check_settings(settings, problems);
     nameservers(&settings.providers.kubevirt.nameservers, problems);
     access(&settings.access, problems);
+    golden_starts(settings, problems);
     let pods = &settings.tenant_pods;
     scheduling::check_selector("tenantPods.nodeSelector", &pods.node_selector, problems);
     let (pods, machines) = (&pods.allowed, &settings.providers.kubevirt.allowed);
@@ -108,6 +112,57 @@ fn access(settings: &AccessSettings, problems: &mut Vec<Problem>) {
             Reason::DurationRange,
             message,
         ));
+    }
+}
+
+/// A golden file that no member of etcd would find, or believe.
+fn golden_starts(settings: &Settings, problems: &mut Vec<Problem>) {
+    for (version, start) in &settings.golden_starts {
+        let GoldenStart {
+            etcd,
+            objects,
+            file,
+            sha256,
+        } = start;
+        let is_hex = |text: &str, digits: usize| {
+            let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+            text.len() == digits && text.bytes().all(is_digit)
+        };
+        let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        let is_minor = etcd
+            .strip_prefix("3.")
+            .is_some_and(|minor| minor.parse::<u8>().is_ok());
+        let is_name = (1..=MOST_FILE_NAME).contains(&file.len())
+            && !file.starts_with('.')
+            && file.bytes().all(is_name_byte);
+        for (field, value, is_right, wanted) in [
+            ("etcd", etcd, is_minor, "a minor such as 3.6"),
+            (
+                "objects",
+                objects,
+                is_hex(objects, 16),
+                "what `operator print golden` says",
+            ),
+            (
+                "file",
+                file,
+                is_name,
+                "the name of a file, of letters, digits, ., - and _",
+            ),
+            (
+                "sha256",
+                sha256,
+                is_hex(sha256, 64),
+                "64 hexadecimal digits",
+            ),
+        ] {
+            if !is_right {
+                let message =
+                    format!("\"{value}\" cannot be that of a golden file: write {wanted}");
+                let field = format!("goldenStarts[{version}].{field}");
+                problems.push(Problem::new(field, Reason::KeyMalformed, message));
+            }
+        }
     }
 }
 

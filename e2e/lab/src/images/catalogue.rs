@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 
 use super::{File, Image, Layer, NONROOT};
+use crate::golden::Golden;
 use crate::packages::locate;
 use crate::programs::{Bins, KubernetesVersion, Program};
 
@@ -136,12 +137,30 @@ pub fn ccm(name: &str, binary: &Path) -> anyhow::Result<Image> {
     program(name, binary, "/ccm")
 }
 
-/// What stands beside each member of etcd, as `/etcd-agent`; otherwise as [`operator`].
+/// What stands beside each member of etcd, as `/etcd-agent`, with golden files in `/golden` and, where there are any, the
+/// `etcdutl` that restores them; otherwise as [`operator`].
 ///
 /// # Errors
-/// As [`operator`].
-pub fn etcd_agent(name: &str, binary: &Path) -> anyhow::Result<Image> {
-    program(name, binary, "/etcd-agent")
+/// As [`operator`], or `bins` lacks etcd.
+pub fn etcd_agent(
+    name: &str,
+    binary: &Path,
+    bins: &Bins,
+    golden: &[Golden],
+) -> anyhow::Result<Image> {
+    let mut image = program(name, binary, "/etcd-agent")?;
+    if golden.is_empty() {
+        return Ok(image);
+    }
+    let etcdutl = bins.dir(Program::ETCD)?.join("etcdutl");
+    let etcdutl = File::program(format!("{BIN}/etcdutl"), etcdutl);
+    let files = golden.iter().map(|golden| {
+        let path = format!("/golden/{}", golden.name);
+        File::data(path, &golden.path)
+    });
+    image.layers.push(Layer::Files(vec![etcdutl]));
+    image.layers.push(Layer::Files(files.collect()));
+    Ok(image)
 }
 
 /// The Cluster Autoscaler's adapter, as `/autoscaler`; otherwise as [`operator`].

@@ -9,6 +9,7 @@ use proptest::sample::select;
 use super::*;
 use crate::ids::Id;
 
+mod golden;
 mod restored;
 mod set_back;
 
@@ -35,6 +36,7 @@ fn new_cluster() -> Identity {
     Identity {
         cluster: None,
         restore: None,
+        golden: None,
         members: (0..3).map(member).collect(),
     }
 }
@@ -330,6 +332,7 @@ fn some_identity() -> impl Strategy<Value = Identity> {
     (option::of(100_u64..102), known).prop_map(|(cluster, known)| Identity {
         cluster: cluster.map(id),
         restore: None,
+        golden: None,
         members: (0_u64..)
             .zip(known)
             .map(|(number, (has_id, may_start_empty))| Member {

@@ -31,6 +31,7 @@ mod etcd_set_back;
 mod etcd_sizes;
 mod etcd_space;
 mod fields;
+mod golden_start;
 mod handover;
 mod held;
 mod hibernation;

@@ -109,6 +109,15 @@ pub(crate) fn for_administration(kept: &[Object]) -> Vec<Object> {
     ]
 }
 
+/// Those of all of them that are the same in every tenant cluster: what the operator may write is not, because names are
+/// those of a version's objects.
+pub(crate) fn equal_for_all() -> Vec<Object> {
+    let mut objects = for_administration(&[]);
+    objects.retain(|object| object.kind != "ClusterRole" || object.name != OPERATOR);
+    objects.extend(for_nodes());
+    objects
+}
+
 pub(crate) fn for_nodes() -> Vec<Object> {
     let mut objects = vec![cluster_role(
         GET_NODES,

@@ -123,3 +123,31 @@ fn profiles_of_access_have_a_name_and_a_role_and_the_ceiling_is_a_time() {
     );
     assert!(serde_json::from_value::<Settings>(json!({ "access": { "profile": {} } })).is_err());
 }
+
+#[test]
+fn golden_file_is_named_with_all_that_it_is_known_by() {
+    let start = |etcd: &str, objects: &str, file: &str, sha256: &str| {
+        json!({"goldenStarts": {"1.36.3": {
+            "etcd": etcd, "objects": objects, "file": file, "sha256": sha256,
+        }}})
+    };
+    let (objects, sum) = ("0a1b2c3d4e5f6071", "0a".repeat(32));
+    assert_eq!(said(start("3.6", objects, "a-1.36.3_x.db", &sum)), [""; 0]);
+    let long = "a".repeat(129);
+    for (wrong, field) in [
+        (start("3.6.16", objects, "a.db", &sum), "etcd"),
+        (start("3.6", "0A1B2C3D4E5F6071", "a.db", &sum), "objects"),
+        (start("3.6", objects, "../a.db", &sum), "file"),
+        (start("3.6", objects, ".a.db", &sum), "file"),
+        (start("3.6", objects, &long, &sum), "file"),
+        (start("3.6", objects, "a.db", objects), "sha256"),
+    ] {
+        let said = said(wrong);
+        let begins = format!("goldenStarts[1.36.3].{field}: ");
+        assert!(said.len() == 1 && said[0].starts_with(&begins), "{said:?}");
+    }
+    let without_sum = json!({"goldenStarts": {"1.36.3": {
+        "etcd": "3.6", "objects": objects, "file": "a.db",
+    }}});
+    assert!(serde_json::from_value::<Settings>(without_sum).is_err());
+}

@@ -61,7 +61,7 @@ pub(super) fn plan(
     let authorities = certificates::authority_secrets(valid, material);
     part.create("authorities", observed, authorities);
     if addresses.is_some() {
-        let etcd = super::etcd::identity::told_to_members(valid, observed);
+        let etcd = super::etcd::identity::told_with_golden(valid, observed, settings);
         let mut leafs = certificates::leaf_secrets(valid, material, etcd.as_ref());
         if rotation::clients::are_several(observed) {
             // Cut off before it is there the next plan would take the one of before for the one that signs, and write all

@@ -9,7 +9,7 @@ use std::time::Duration;
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
 use api::{ConditionType, Reason, TenantCluster};
 use jiff::Timestamp;
-use kit_objects::object::Object;
+use kit_objects::object::{Key, Object};
 use tenant_cp::Validated;
 use tenant_cp::names;
 
@@ -36,6 +36,7 @@ use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::etcd_replacement::comparison::Comparison;
 use crate::hibernation;
+use crate::pod_failures::golden_start;
 use crate::status::Waiting;
 use crate::tenant_session::etcd::answers::Alarm;
 
@@ -339,11 +340,20 @@ fn seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
     for member in members.iter_mut().filter(|member| !is_replaced(member)) {
         member.last_index = last_index::of(observed, member, cluster_id.as_deref(), true);
     }
+    let known = known.cloned().unwrap_or_default();
     Some(EtcdStatus {
+        golden_file: known.golden_file.clone().or_else(|| golden_file(observed)),
         cluster_id,
         members,
-        ..known.cloned().unwrap_or_default()
+        ..known
     })
+}
+
+/// What its first member began with: only the gate of the pod that did it says so. One that was restored since began with
+/// that, and the pod with it.
+fn golden_file(observed: &Observed) -> Option<String> {
+    let key = Key::new("Pod", &observed.tenant_namespace(), &names::etcd_member(0));
+    golden_start::file(observed.objects.get(&key)?)
 }
 
 /// What the status says of etcd, and what is to be noted of members that do not run any more.

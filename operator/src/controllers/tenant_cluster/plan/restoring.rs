@@ -134,6 +134,8 @@ fn etcd_of(observed: &Observed, built: &BTreeMap<String, Built>) -> Option<EtcdS
         replacing: None,
         last_replacement,
         restored_for: Vec::new(),
+        // It begins with what was restored.
+        golden_file: None,
     })
 }
 

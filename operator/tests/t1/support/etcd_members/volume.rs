@@ -70,6 +70,8 @@ pub(super) fn lets_start(name: &str, identity: &[u8], pod: &Path, volume: &Path)
         initial_cluster_state: ClusterState::Existing,
         identity: file,
         termination_log: pod.join("none"),
+        golden_files: pod.join("none"),
+        etcdutl: pod.join("none"),
         deadline: 60,
     });
     Ok(code == ExitCode::SUCCESS)

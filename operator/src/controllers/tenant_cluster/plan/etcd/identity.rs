@@ -12,7 +12,7 @@ use base64::Engine as _;
 use kit_objects::object::Key;
 use kube::ResourceExt as _;
 use tenant_cp::certificates::{EtcdIdentity, EtcdMember, InitialClusterState};
-use tenant_cp::{Validated, names};
+use tenant_cp::{Settings, Validated, golden_start, names};
 
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::restoring::begin;
@@ -65,9 +65,29 @@ pub(in super::super) fn told_to_members(
         restore: restore
             .filter(|restore| restore.switched)
             .map(|restore| restore.uid.clone()),
+        golden: None,
         cluster_id: identity(observed).and_then(|known| known.cluster_id.clone()),
         members,
     })
+}
+
+/// The same with what a cluster that never ran begins with. Who asks only whether members are told, [`is_told`], asks of
+/// those that ran or are restored, which begin with nothing of it.
+pub(in super::super) fn told_with_golden(
+    valid: &Validated,
+    observed: &Observed,
+    settings: &Settings,
+) -> Option<EtcdIdentity> {
+    let mut told = told_to_members(valid, observed)?;
+    let never_ran = told.state == InitialClusterState::New
+        && told.cluster_id.is_none()
+        && told.restore.is_none()
+        && told.members.len() == 1
+        && told.members.iter().all(|member| member.may_start_empty);
+    if never_ran && let Ok(start) = golden_start::start(valid, settings) {
+        told.golden = Some(golden_start::of_member(valid, start));
+    }
+    Some(told)
 }
 
 /// Until which entry of the log people accept that what came after it is lost; 0 where they said nothing that can be read.
