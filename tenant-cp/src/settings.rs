@@ -13,12 +13,14 @@ use crate::problem::Problem;
 pub(crate) mod access;
 pub(crate) mod encryption;
 pub(crate) mod metrics;
+mod node_programs;
 pub(crate) mod policy;
 pub(crate) mod providers;
 pub(crate) mod tenant_pods;
 pub use access::AccessSettings;
 pub use encryption::{EncryptionSettings, KmsPlugin};
 pub use metrics::{MetricsSettings, Scraper};
+pub use node_programs::NodePrograms;
 pub use policy::{ApiServerPolicy, EndpointPolicy, LoadBalancerPolicy, Prefixes};
 pub use providers::{
     AwsSettings, AzureSettings, GcpSettings, HetznerSettings, ImagePullPolicy, KernelSettings,
