@@ -1,6 +1,6 @@
 //! What is done on machines, outside of all reconciles: one errand per Host at a time, and of all Hosts as many
 //! sessions as `provider_static::session::Limits` says. [`keys`]: from a Host and its Secrets to where one goes;
-//! [`orders`]: from its claim to what is asked of its machine.
+//! [`orders`]: from its claim to what is asked of its machine; [`programs`]: what can be sent there.
 //!
 //! Invariant: whatever becomes of an errand, a panic too, its Host is reconciled again; what came of it is kept until
 //! the next one, and with the Host.
@@ -15,6 +15,7 @@ use kit::panics;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
 use provider_static::errands::{self, Order};
+use provider_static::join;
 use provider_static::life::{Errand, Failure, Finding, Outcome};
 use provider_static::session::{AddressRules, Connector, Error, Limits};
 use tokio::sync::mpsc::UnboundedSender;
@@ -25,6 +26,9 @@ use crate::reserved_ranges::ReservedRanges;
 
 pub mod keys;
 mod orders;
+pub mod programs;
+
+use programs::Digests;
 
 /// Hosts whose Secrets are read at the same time.
 const READS: usize = 4;
@@ -39,6 +43,7 @@ pub struct Sessions {
     reads: Arc<Semaphore>,
     /// UID of the installation, once it was read.
     installation: Arc<OnceCell<String>>,
+    digests: Arc<Digests>,
 }
 
 struct Shared {
@@ -81,6 +86,7 @@ impl Sessions {
             connector: Arc::new(Connector::new(Limits::default(), rules)),
             reads: Arc::new(Semaphore::new(READS)),
             installation: Arc::default(),
+            digests: Arc::default(),
         }
     }
 
@@ -140,6 +146,7 @@ impl Sessions {
             connector: Arc::clone(&self.connector),
             reads: Arc::clone(&self.reads),
             installation: Arc::clone(&self.installation),
+            digests: Arc::clone(&self.digests),
             host: Arc::clone(host),
             errand,
             is_again,
@@ -191,6 +198,7 @@ struct Work {
     connector: Arc<Connector>,
     reads: Arc<Semaphore>,
     installation: Arc<OnceCell<String>>,
+    digests: Arc<Digests>,
     host: Arc<Host>,
     errand: Errand,
     is_again: bool,
@@ -213,7 +221,7 @@ impl Work {
 
     async fn outcome(&self) -> Result<Outcome, Failure> {
         let settings = self.ranges.settings();
-        let (order, target) = {
+        let (mut order, target) = {
             let _place = self.reads.acquire().await;
             let order = orders::order(
                 &self.client,
@@ -228,6 +236,11 @@ impl Work {
             };
             (order, keys::target(&self.client, &self.host).await?)
         };
+        if let Some(archive) = &order.programs
+            && let Err(words) = self.digests.check(archive).await
+        {
+            order.join = Err(join::Error::Programs(words));
+        }
         if let Some(unknown) = &settings.network.reserved_unknown {
             return Err(Failure {
                 reason: Reason::ReservedRangesUnknown,

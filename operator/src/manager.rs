@@ -39,7 +39,7 @@ use crate::creations::Creations;
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_space::looks::EtcdLooks;
 use crate::hibernation::idle::Looks;
-use crate::host_sessions::Sessions;
+use crate::host_sessions::{Sessions, programs};
 use crate::kubevirt_release::{self, KubeVirtRelease};
 use crate::maintenance::patches;
 use crate::orphans::Orphans;
@@ -104,9 +104,10 @@ impl Manager {
             settings.providers.kubevirt.clone(),
             crate::FIELD_MANAGER,
         );
+        let of_hosts = &settings.providers.static_;
         let hosts = Static::new(
             client.clone(),
-            settings.providers.static_.enabled,
+            (of_hosts.enabled, programs::archives(of_hosts)),
             crate::FIELD_MANAGER,
         );
         let clouds = Clouds::new(client.clone(), &settings.providers, stores.configs.clone());

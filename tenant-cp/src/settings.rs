@@ -14,6 +14,7 @@ pub(crate) mod access;
 pub(crate) mod encryption;
 pub mod golden_start;
 pub(crate) mod metrics;
+mod node_programs;
 pub(crate) mod policy;
 pub(crate) mod providers;
 pub(crate) mod tenant_pods;
@@ -22,6 +23,7 @@ pub use access::AccessSettings;
 pub use encryption::{EncryptionSettings, KmsPlugin};
 use golden_start::GoldenStart;
 pub use metrics::{MetricsSettings, Scraper};
+pub use node_programs::NodePrograms;
 pub use policy::{ApiServerPolicy, EndpointPolicy, LoadBalancerPolicy, Prefixes};
 pub use providers::{
     AwsSettings, AzureSettings, GcpSettings, HetznerSettings, ImagePullPolicy, KernelSettings,

@@ -21,7 +21,7 @@ use provider_static::life::{Action, Finding, MachineState, Observed, Outcome, Pl
 use serde_json::json;
 
 use crate::context::Context;
-use crate::host_sessions::keys;
+use crate::host_sessions::{keys, programs};
 use crate::{FIELD_MANAGER, state};
 
 mod binding;
@@ -126,6 +126,7 @@ async fn observe(ctx: &Context, host: &Arc<Host>) -> Result<Observed, Error> {
         owner_is_here: look.as_ref().is_some_and(|look| is_owner_here(ctx, look)),
         look,
         allows_cgroup1: ctx.settings.providers.static_.allow_cgroup_v1,
+        programs: programs::archives(&ctx.settings.providers.static_),
         host: Host::clone(host),
     })
 }

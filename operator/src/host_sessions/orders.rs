@@ -16,6 +16,8 @@ use tenant_cp::node::user_data::{AUTHORITY, USER_DATA};
 use tenant_cp::settings::StaticSettings;
 use tokio::sync::OnceCell;
 
+use super::programs;
+
 /// Its UID tells one management cluster from all others, in which two installations of Covey cannot be; it is never
 /// made anew, and a restored backup has it.
 const OF_INSTALLATION: &str = "kube-system";
@@ -60,11 +62,14 @@ pub(super) async fn order(
             let settings = Settings {
                 allows_cgroup1: settings.allow_cgroup_v1,
                 containerd: settings.containerd_config.clone(),
+                programs: programs::archives(settings),
             };
             order.join = match order.adopts {
                 Some(_) => join::adoption(&machine, (&user_data, &ca)),
                 None => join::parameters(host, &machine, (&user_data, &ca), &settings),
             };
+            let sent = settings.programs.for_host(&machine.spec.version, host);
+            order.programs = sent.filter(|_| order.adopts.is_none()).cloned();
             order.ca = ca;
         }
     }

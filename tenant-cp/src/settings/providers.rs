@@ -11,6 +11,8 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Toleration;
 use serde::{Deserialize, Serialize};
 
+use super::node_programs::NodePrograms;
+
 /// Providers of machines.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -134,6 +136,9 @@ pub struct StaticSettings {
     pub allow_cgroup_v1: bool,
     /// containerd's `config.toml` for all such machines. Default: empty, each has its own.
     pub containerd_config: String,
+    /// Programs of a node that can be sent to such machines, each version and architecture once. Default: none, machines
+    /// have their own.
+    pub programs: Vec<NodePrograms>,
     /// Where such machines dial konnectivity from, as pods of the management cluster see it: their addresses, or
     /// those of the routers that stand for them. From elsewhere only virtual machines reach it. Default: none.
     pub ranges: Vec<IpNet>,
@@ -145,6 +150,7 @@ impl Default for StaticSettings {
             enabled: true,
             allow_cgroup_v1: false,
             containerd_config: String::new(),
+            programs: Vec::new(),
             ranges: Vec::new(),
         }
     }

@@ -16,6 +16,7 @@ use provider_static::plan::claim::{Claim, Owner};
 use provider_static::plan::cleanliness::Cleanliness;
 use provider_static::plan::facts::Facts;
 use provider_static::plan::progress::Progress;
+use provider_static::programs::{Archive, Archives};
 use provider_static::scripts::{Parameters, Script};
 use provider_static::session::Session;
 use serde_json::json;
@@ -54,7 +55,7 @@ fn host(name: &str, facts: &Facts) -> Result<Host> {
         "spec": {"address": "192.0.2.10", "user": "root", "sshKeySecretName": "ssh", "hostKeys": ["x"]},
         "status": {"facts": {"machineID": facts.machine_id, "hostKey": "x", "architecture": "amd64", "cpu": 8,
             "memory": "16000Mi", "os": facts.os, "kernel": facts.kernel, "cgroup2": facts.cgroup2,
-            "tun": facts.tun}},
+            "tun": facts.tun, "kubelet": facts.kubelet}},
     }))?)
 }
 
@@ -72,22 +73,27 @@ struct Orders {
     facts: Facts,
     ca: String,
     join: Result<Parameters, join::Error>,
+    programs: Option<Archive>,
 }
 
 impl Orders {
     /// For the Machine `name`, told this user data.
-    fn new(name: &str, owner: Owner, facts: &Facts, (data, ca): (&str, &str)) -> Result<Self> {
+    fn new(
+        name: &str,
+        owner: Owner,
+        (facts, programs): (&Facts, &Archives),
+        (data, ca): (&str, &str),
+    ) -> Result<Self> {
         let settings = Settings {
             allows_cgroup1: true,
+            programs: programs.clone(),
             ..Settings::default()
         };
-        let told = join::parameters(
-            &host("edge", facts)?,
-            &machine(name)?,
-            (data, ca),
-            &settings,
-        );
+        let (host, machine) = (host("edge", facts)?, machine(name)?);
+        let told = join::parameters(&host, &machine, (data, ca), &settings);
+        let sent = programs.for_host(&machine.spec.version, &host);
         Ok(Self {
+            programs: sent.cloned(),
             owner,
             facts: facts.clone(),
             ca: ca.to_owned(),
@@ -102,6 +108,7 @@ impl Orders {
             made_at: "2026-01-01T00:00:00Z".to_owned(),
             ca: self.ca.clone(),
             join: self.join.clone(),
+            programs: self.programs.clone(),
             ..Order::inspect(vec![self.facts.machine_id.clone()])
         }
     }
@@ -140,6 +147,7 @@ impl Orders {
         let clean = Outcome::Reset {
             progress: Progress::Undone,
             clean: Cleanliness::Clean,
+            kubelet: self.facts.kubelet.clone(),
         };
         ensure!(undone == clean, "{undone:?}");
         Ok(took)
@@ -166,7 +174,12 @@ async fn a_join_without_a_tenant_cluster_fails_in_words_and_is_undone() -> Resul
         "nodeRegistration": {"name": "w-1", "criSocket": "unix:///run/containerd/containerd.sock"},
         "timeouts": {"discovery": "3s"},
     }});
-    let orders = Orders::new("w-1", owner(), &facts, (&data.to_string(), "ab12"))?;
+    let orders = Orders::new(
+        "w-1",
+        owner(),
+        (&facts, &Archives::default()),
+        (&data.to_string(), "ab12"),
+    )?;
     orders.claim(&session).await?;
     let (joined, _) = orders.to_its_end(&session, Errand::Join).await?;
     let Outcome::Join(Progress::Failed(words)) = &joined else {
@@ -185,15 +198,16 @@ async fn a_join_without_a_tenant_cluster_fails_in_words_and_is_undone() -> Resul
 }
 
 /// Claim, join, node, reset; says how long they took.
-async fn live(
+pub(crate) async fn live(
     edge: &LabHost,
     control_plane: &ControlPlane,
-    name: &str,
-    uid: &str,
+    (name, uid): (&str, &str),
+    programs: &Archives,
 ) -> Result<String> {
     let session = edge.enter().await?;
     let facts = facts(&session).await?;
-    ensure!(own_problems(&facts).is_empty(), "{facts:?}");
+    let is_sent = programs.are_for("amd64");
+    ensure!(own_problems(&facts, is_sent).is_empty(), "{facts:?}");
     let inspect = Order::inspect(vec![facts.machine_id.clone()]);
     let Outcome::Seen { clean, .. } = run(&session, &inspect).await? else {
         bail!("it was not seen");
@@ -205,7 +219,8 @@ async fn live(
         ..owner()
     };
     let told = (&*invitation.user_data, &*invitation.ca);
-    let orders = Orders::new(name, owner, &facts, told)?;
+    let orders = Orders::new(name, owner, (&facts, programs), told)?;
+    ensure!(orders.programs.is_some() == is_sent, "{facts:?}");
     let begun = Instant::now();
     orders.claim(&session).await?;
     let (joined, _) = orders.to_its_end(&session, Errand::Join).await?;
@@ -239,7 +254,7 @@ async fn live(
     assert_eq!(is_switched(&session).await?, "off");
     let seen = self::facts(&session).await?;
     ensure!(
-        seen.owner.is_none() && seen.tasks == 0 && own_problems(&seen).is_empty(),
+        seen.owner.is_none() && seen.tasks == 0 && own_problems(&seen, is_sent).is_empty(),
         "{seen:?}"
     );
     assert_token_is_nowhere(&session, &invitation).await?;
@@ -256,6 +271,18 @@ async fn assert_token_is_nowhere(session: &Session, invitation: &Invitation) -> 
     Ok(())
 }
 
+/// A program for a container on the host `edge`, which has no images.
+pub(crate) fn plant_pause(lab: &Lab) -> Result<()> {
+    let pause = programs::find(&[Program::PAUSE])?.path("pause")?;
+    let pid = lab.state()?.ssh_hosts["edge"].host.init.pid;
+    let to = Path::new("/proc")
+        .join(pid.to_string())
+        .join("root/opt/test");
+    fs::create_dir_all(&to)?;
+    fs::copy(pause, to.join("pause"))?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_host_becomes_a_node_is_reset_and_becomes_the_next_one() -> Result<()> {
     let Some(lab) = Lab::begin("join")? else {
@@ -264,18 +291,12 @@ async fn a_host_becomes_a_node_is_reset_and_becomes_the_next_one() -> Result<()>
     let control_plane = ControlPlane::start(&lab).await?;
     let edge = lab.add("edge", &[])?;
     run_script(&edge.enter().await?, FORGET).await?;
-    let pause = programs::find(&[Program::PAUSE])?.path("pause")?;
-    let pid = lab.state()?.ssh_hosts["edge"].host.init.pid;
-    let to = Path::new("/proc")
-        .join(pid.to_string())
-        .join("root/opt/test");
-    fs::create_dir(&to)?;
-    fs::copy(pause, to.join("pause"))?;
+    plant_pause(&lab)?;
     for (name, uid) in [
         ("w-1", "0a1b2c3d-0000-4000-8000-000000000001"),
         ("w-2", "1b2c3d4e-0000-4000-8000-000000000002"),
     ] {
-        let life = live(&edge, &control_plane, name, uid).await;
+        let life = live(&edge, &control_plane, (name, uid), &Archives::default()).await;
         let life = life.with_context(|| control_plane.logs())?;
         eprintln!("{name}: {life}");
     }

@@ -26,6 +26,7 @@ mod ends;
 mod entered;
 mod joining;
 mod played;
+mod sent;
 #[path = "../support/mod.rs"]
 mod support;
 use checkout::{Lab, connector};
@@ -40,11 +41,12 @@ async fn facts(session: &Session) -> Result<Facts> {
 }
 
 /// What keeps the machine from becoming a node, but for what its kernel, which is this machine's, does.
-fn own_problems(facts: &Facts) -> Vec<Problem> {
+fn own_problems(facts: &Facts, sends_programs: bool) -> Vec<Problem> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let needs = Needs {
         us: owner(),
         now: now.as_secs(),
+        sends_programs,
         ..Needs::default()
     };
     let mut found = problems(facts, &needs);
@@ -107,7 +109,7 @@ async fn a_host_can_become_a_node_and_leaves_nothing() -> Result<()> {
     assert_eq!(facts.machine_id, host.0["machineId"].as_str().unwrap());
     assert_eq!(facts.owner, None);
     assert_eq!(facts.processes, ["containerd"]);
-    assert_eq!(own_problems(&facts), [], "{facts:?}");
+    assert_eq!(own_problems(&facts, false), [], "{facts:?}");
     let clean = session.run(&CLEAN, &Parameters::default()).await?;
     assert_eq!(Cleanliness::read(&clean), Cleanliness::Clean);
 
@@ -126,7 +128,11 @@ async fn a_host_can_become_a_node_and_leaves_nothing() -> Result<()> {
     let version = format!("Kubernetes v{}", KubernetesVersion::default());
     assert_eq!(started.get("version"), version);
     let facts = self::facts(&session).await?;
-    assert_eq!(own_problems(&facts), [], "nothing but its owner is new");
+    assert_eq!(
+        own_problems(&facts, false),
+        [],
+        "nothing but its owner is new"
+    );
     drop(session);
 
     let list = lab.xtask(&["host", "list"])?;
@@ -158,7 +164,7 @@ async fn hosts_behind_jump_hosts_are_reached_through_them_alone() -> Result<()> 
     for host in [&behind, &west, &east] {
         let facts = facts(&host.enter().await?).await?;
         assert_eq!(facts.machine_id, host.0["machineId"].as_str().unwrap());
-        assert_eq!(own_problems(&facts), [], "{facts:?}");
+        assert_eq!(own_problems(&facts, false), [], "{facts:?}");
         seen.push(facts.machine_id);
     }
     seen.sort_unstable();

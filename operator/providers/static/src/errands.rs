@@ -3,7 +3,10 @@
 //! Invariant: a machine says which one it is before anything is done on it, and nothing is done on one that was
 //! not expected; each errand can be repeated, whatever became of the last one.
 
+use std::time::Duration;
+
 use api::host::HostNode;
+use tokio::fs::File;
 
 use crate::join;
 use crate::life::adoption;
@@ -12,13 +15,19 @@ use crate::plan::claim::{Claim, Owner};
 use crate::plan::cleanliness::Cleanliness;
 use crate::plan::facts::Facts;
 use crate::plan::progress::{Expected, Operation, Progress};
+use crate::programs::Archive;
 use crate::scripts::parameters::Parameters;
 use crate::scripts::{self, CLAIM, CLEAN, FACTS, JOIN, POLL, RESET, START};
 use crate::session::error::Error;
 use crate::session::opened::Session;
+use crate::session::upload::{Upload, Uploaded};
 
 /// How long a join or a reset may run on the machine, in seconds.
 const LONGEST: u32 = 900;
+/// How long programs are sent in one session; the next one goes on. Others wait for its place meanwhile.
+const SENDING: Duration = Duration::from_secs(30);
+/// Where programs are sent to; `sent.sh` has it, too.
+const ARCHIVE: &str = "/var/lib/covey/programs.tar.gz";
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -38,6 +47,8 @@ pub struct Order {
     /// What the script is told, or why it cannot be started: how far it is, is asked all the same, because what it
     /// was told is blanked as soon as the node is there. Of [`Errand::Join`].
     pub join: Result<Parameters, join::Error>,
+    /// What it is sent before; of [`Errand::Join`].
+    pub programs: Option<Archive>,
     /// What ran before has ended badly: it is started anew.
     pub is_again: bool,
 }
@@ -54,6 +65,7 @@ impl Order {
             made_at: String::new(),
             ca: String::new(),
             join: Ok(Parameters::default()),
+            programs: None,
             is_again: false,
         }
     }
@@ -103,11 +115,16 @@ pub async fn run(session: &Session, order: &Order) -> Result<Outcome, Error> {
         }
         Errand::Reset => {
             let progress = progress(session, order, (Operation::Reset, None)).await?;
-            let clean = match progress {
-                Progress::Undone => clean(session).await?,
-                _ => Cleanliness::Unknown,
+            let (clean, kubelet) = match progress {
+                // What was sent is gone, and the machine's own kubelet, if it has one, is found again.
+                Progress::Undone => (clean(session).await?, own_kubelet(session).await?),
+                _ => (Cleanliness::Unknown, facts.kubelet),
             };
-            Ok(Outcome::Reset { progress, clean })
+            Ok(Outcome::Reset {
+                progress,
+                clean,
+                kubelet,
+            })
         }
     }
 }
@@ -115,6 +132,25 @@ pub async fn run(session: &Session, order: &Order) -> Result<Outcome, Error> {
 async fn clean(session: &Session) -> Result<Cleanliness, Error> {
     let answer = session.run(&CLEAN, &Parameters::default()).await?;
     Ok(Cleanliness::read(&answer))
+}
+
+async fn own_kubelet(session: &Session) -> Result<Option<String>, Error> {
+    let answer = session.run(&FACTS, &Parameters::default()).await?;
+    Ok(Facts::read(&answer).kubelet)
+}
+
+/// Sends programs; gives whether all of them are there.
+async fn send(session: &Session, archive: &Archive) -> Result<bool, Error> {
+    let mut content = File::open(&archive.path).await.map_err(Error::Source)?;
+    let known = content.metadata().await.map_err(Error::Source)?;
+    let file = Upload {
+        path: ARCHIVE.to_owned(),
+        sha256: archive.sha256.clone(),
+        size: known.len(),
+        is_program: false,
+    };
+    let uploaded = session.upload(&file, &mut content, SENDING).await?;
+    Ok(!matches!(uploaded, Uploaded::Partly(_)))
 }
 
 /// Asks how far it is, and starts it where nothing runs. `before`: digest of the authority that a kubelet which is
@@ -142,6 +178,11 @@ async fn progress(
         (Operation::Join, Ok(told)) => (&JOIN, told.clone()),
         (Operation::Join, Err(why)) => return Ok(Progress::Failed(why.to_string())),
     };
+    if let (Operation::Join, Some(archive)) = (operation, &order.programs)
+        && !send(session, archive).await?
+    {
+        return Ok(Progress::Working("programs".to_owned()));
+    }
     let told = told
         .plain("operation", script.name)
         .plain("id", &expected.id)

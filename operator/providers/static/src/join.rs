@@ -7,6 +7,7 @@ use api::{Host, Machine, names};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
+use crate::programs::Archives;
 use crate::scripts::parameters::Parameters;
 
 /// kubeadm refuses cgroup v1 from 1.35 on, whatever the kubelet is told (`SystemVerification`).
@@ -23,10 +24,12 @@ pub struct Settings {
     pub allows_cgroup1: bool,
     /// `config.toml` of containerd; empty: the machine's own.
     pub containerd: String,
+    /// Programs that can be sent.
+    pub programs: Archives,
 }
 
 /// Why there is nothing to tell it. In none of them is anything of the user data.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Error {
     /// They were blanked, which is done once the node joined, or somebody changed them.
     #[error(
@@ -39,6 +42,9 @@ pub enum Error {
         "the Secret with what the machine is told has no token: delete the Machine to have it replaced"
     )]
     NoToken,
+    /// What is to be sent cannot be.
+    #[error("{0}")]
+    Programs(String),
 }
 
 /// What the script `join` is told. `user_data`: as `tenant_cp::node::user_data::session_data` wrote it; `ca`: SHA-256
@@ -52,6 +58,7 @@ pub fn parameters(
     (user_data, ca): (&str, &str),
     settings: &Settings,
 ) -> Result<Parameters, Error> {
+    let programs = settings.programs.for_host(&machine.spec.version, host);
     let data: Value = serde_json::from_str(user_data).map_err(|_| Error::NoConfiguration)?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let mut configuration = data["configuration"].clone();
@@ -92,7 +99,10 @@ pub fn parameters(
             "address",
             given.map(|address| address.to_string()).unwrap_or_default(),
         )
-        .plain("files", "")
+        .plain(
+            "programs",
+            programs.map_or_else(String::new, |archive| archive.sha256.clone()),
+        )
         .plain("containerdConfig", settings.containerd.trim_end())
         .plain("kubelet", kubelet)
         // As JSON, which is YAML that every reader takes alike.

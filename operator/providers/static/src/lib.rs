@@ -9,6 +9,7 @@
 //! | [`plan`] | what that means: pure |
 //! | [`errands`] | what is done in one session |
 //! | [`life`] | what follows for the Host and who has it: pure |
+//! | [`programs`] | programs of a node that are sent: which archive for which machine; pure |
 //! | [`join`] | what a machine is told to become a node: pure |
 //! | [`provider`] | the contract of `docs/providers.md` over the inventory of Hosts |
 //!
@@ -19,6 +20,7 @@ pub mod errands;
 pub mod join;
 pub mod life;
 pub mod plan;
+pub mod programs;
 pub mod provider;
 pub mod scripts;
 pub mod secrets;

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::life::choose;
+use crate::programs::Archives;
 
 mod describe;
 
@@ -49,19 +50,25 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 pub struct Static {
     client: Client,
     is_enabled: bool,
+    programs: Archives,
     field_manager: &'static str,
     /// Of two claims one sees the other's: which addresses are taken is no matter of one Host.
     claims: Mutex<()>,
 }
 
 impl Static {
-    /// Writes in the name of `field_manager`, which has to be that of whoever reconciles Hosts: their status has one
+    /// `programs`: what can be sent to machines. Writes in the name of `field_manager`, which has to be that of whoever reconciles Hosts: their status has one
     /// owner.
     #[must_use]
-    pub fn new(client: Client, is_enabled: bool, field_manager: &'static str) -> Self {
+    pub fn new(
+        client: Client,
+        (is_enabled, programs): (bool, Archives),
+        field_manager: &'static str,
+    ) -> Self {
         Self {
             client,
             is_enabled,
+            programs,
             field_manager,
             claims: Mutex::default(),
         }
@@ -121,7 +128,11 @@ fn is_conflict(error: &kube::Error) -> bool {
 }
 
 /// What to do where every Host is taken.
-fn none_left(machine: &Machine, hosts: &[Host], selector: &HostSelector) -> Error {
+fn none_left(
+    machine: &Machine,
+    hosts: &[Host],
+    (selector, programs): (&HostSelector, &Archives),
+) -> Error {
     let namespace = machine.namespace().unwrap_or_default();
     if machine.adopts().is_some() {
         return Error::NoneLeft(format!(
@@ -131,7 +142,7 @@ fn none_left(machine: &Machine, hosts: &[Host], selector: &HostSelector) -> Erro
         ));
     }
     let fits = |host: &&Host| {
-        choose::is_free(host) && choose::matches(selector, &machine.spec.version, host)
+        choose::is_free(host) && choose::matches(selector, (&machine.spec.version, programs), host)
     };
     let taken = hosts.iter().filter(fits).find_map(|host| {
         let other = choose::same_address(hosts, host, machine)?;
@@ -153,7 +164,8 @@ fn none_left(machine: &Machine, hosts: &[Host], selector: &HostSelector) -> Erro
         ));
     }
     Error::NoneLeft(format!(
-        "no Host of namespace {namespace} that spec.provider.static.selector matches and whose kubelet is v{} is \
+        "no Host of namespace {namespace} that spec.provider.static.selector matches, and whose kubelet is v{0} or to \
+         which the operator can send one (config.providers.static.programs), is \
          Available and without a Machine: add one, or see kubectl get hosts -n {namespace} for what keeps the others",
         machine.spec.version
     ))
@@ -189,7 +201,7 @@ impl Provider for Static {
 
     fn create<'a>(&'a self, machine: &'a Machine) -> Answer<'a, Presence> {
         Box::pin(async move {
-            let selector = self.selector(&machine.spec.provider)?;
+            let wanted = (self.selector(&machine.spec.provider)?, &self.programs);
             let status = machine.status.as_ref();
             status
                 .and_then(|status| status.request.as_ref())
@@ -198,14 +210,14 @@ impl Provider for Static {
             let _claims = self.claims.lock().await;
             for _ in 0..TRIES {
                 let hosts = self.hosts(machine).await?;
-                let Some(host) = choose::choose(&hosts, selector, machine) else {
-                    return Err(none_left(machine, &hosts, selector));
+                let Some(host) = choose::choose(&hosts, wanted, machine) else {
+                    return Err(none_left(machine, &hosts, wanted));
                 };
                 if choose::is_of(host, &uid) {
                     return Ok(describe::presence(&hosts, machine));
                 }
                 let Some(status) = choose::claim(host, machine, Timestamp::now()) else {
-                    return Err(none_left(machine, &hosts, selector));
+                    return Err(none_left(machine, &hosts, wanted));
                 };
                 match self.write(host, &status).await {
                     Ok(()) => {

@@ -7,7 +7,7 @@
 //! | [`START`] | starts [`JOIN`] or [`RESET`] so that it outlives the connection |
 //! | [`POLL`] | says how far that is |
 //! | [`CLEAN`] | says what is left of a node |
-//! | [`UPLOAD`] | takes a file from standard input |
+//! | [`UPLOAD`] | takes a part of a file from standard input |
 //!
 //! Invariant: dash and busybox run them, each step can be repeated, and each script but the started ones prints one
 //! line of JSON.
@@ -53,13 +53,27 @@ pub const START: Script = script!("start", "worker.sh", "start.sh");
 /// Says how far it is.
 pub const POLL: Script = script!("poll", "worker.sh", "poll.sh");
 /// Says what is left of a node.
-pub const CLEAN: Script = script!("clean", "traces.sh", "clean.sh");
-/// Takes a file.
+pub const CLEAN: Script = script!("clean", "traces.sh", "sent.sh", "clean.sh");
+/// Takes a part of a file.
 pub const UPLOAD: Script = script!("upload", "upload.sh");
 /// Makes the machine a node; started by [`START`].
-pub const JOIN: Script = script!("join", "worker.sh", "services.sh", "join.sh");
+pub const JOIN: Script = script!(
+    "join",
+    "worker.sh",
+    "services.sh",
+    "sent.sh",
+    "install.sh",
+    "join.sh"
+);
 /// Makes it none again; started by [`START`].
-pub const RESET: Script = script!("reset", "worker.sh", "services.sh", "traces.sh", "reset.sh");
+pub const RESET: Script = script!(
+    "reset",
+    "worker.sh",
+    "services.sh",
+    "traces.sh",
+    "sent.sh",
+    "reset.sh"
+);
 
 /// What [`LOADER`] reads: parameters and script.
 #[must_use]

@@ -17,7 +17,7 @@ pub mod retry;
 mod slots;
 mod target;
 mod text;
-mod upload;
+pub(crate) mod upload;
 
 pub use addresses::AddressRules;
 pub use connector::Connector;

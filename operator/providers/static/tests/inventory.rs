@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
 use provider_static::life::choose;
+use provider_static::programs::Archives;
 use provider_static::provider::Static;
 use providers::{Error, FaultKind, Presence, Proof, Provider, Scope};
 use serde_json::{Value, json};
@@ -34,7 +35,7 @@ impl World {
         let namespaces = Api::<Namespace>::all(client.clone());
         namespaces.create(&PostParams::default(), &team).await?;
         Ok(Self {
-            provider: Static::new(client.clone(), true, MANAGER),
+            provider: Static::new(client.clone(), (true, Archives::default()), MANAGER),
             client,
         })
     }
@@ -211,7 +212,7 @@ async fn nothing_is_claimed_without_a_request_or_where_it_is_switched_off() -> R
     let world = World::new().await?;
     world.lists("a", "2026-01-01T00:00:00Z", json!({})).await?;
     let mut machine = machine("w-1", &json!({}));
-    let off = Static::new(world.client.clone(), false, MANAGER);
+    let off = Static::new(world.client.clone(), (false, Archives::default()), MANAGER);
     let error = off.create(&machine).await.unwrap_err();
     assert!(matches!(error, Error::NotConfigured("static")), "{error}");
     machine.status = None;

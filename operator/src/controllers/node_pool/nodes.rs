@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::{Host, NodePool};
 use kube::ResourceExt;
 use provider_static::life::{adoption, choose};
+use provider_static::programs::Archives;
 
 /// A node.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -58,7 +59,7 @@ pub fn of<H: Borrow<Host>>(pool: &NodePool, hosts: &[H], trusted: Option<&[Strin
             let (Some(found), Some(trusted), Some(version)) = (found, trusted, version) else {
                 continue;
             };
-            if !choose::matches(selector, &version, host) {
+            if !choose::matches(selector, (&version, &Archives::default()), host) {
                 continue;
             }
             let mut known = found.ca_fingerprints.iter();

@@ -17,6 +17,7 @@ use kube::ResourceExt;
 
 use super::observed::Twin;
 use super::{adoption, identity};
+use crate::programs::Archives;
 
 /// Whether a Host may be taken by anybody.
 #[must_use]
@@ -50,10 +51,14 @@ pub fn has_labels(selector: &HostSelector, host: &Host) -> bool {
     wanted.all(|(key, value)| host.spec.labels.get(key) == Some(value))
 }
 
-/// Whether a Host is what a node pool asks for, and its kubelet is of this version (`1.35.4`), since a machine is sent
-/// no programs; one that was not seen yet is not.
+/// Whether a Host is what a node pool asks for, and its kubelet is of this version (`1.35.4`), or one that is can be sent
+/// there; one that was not seen yet is not.
 #[must_use]
-pub fn matches(selector: &HostSelector, version: &str, host: &Host) -> bool {
+pub fn matches(
+    selector: &HostSelector,
+    (version, programs): (&str, &Archives),
+    host: &Host,
+) -> bool {
     let HostSelector {
         match_labels,
         architecture,
@@ -74,7 +79,7 @@ pub fn matches(selector: &HostSelector, version: &str, host: &Host) -> bool {
         has.zip(least).is_some_and(|(has, least)| has >= least)
     });
     has_labels
-        && facts.kubelet.as_deref() == Some(version)
+        && (facts.kubelet.as_deref() == Some(version) || programs.for_host(version, host).is_some())
         && architecture.is_none_or(|wanted| facts.architecture == wanted.as_str())
         && cpu.is_none_or(|least| facts.cpu >= i64::from(least))
         && has_memory
@@ -85,7 +90,7 @@ pub fn matches(selector: &HostSelector, version: &str, host: &Host) -> bool {
 #[must_use]
 pub fn choose<'a, H: Borrow<Host>>(
     hosts: &'a [H],
-    selector: &HostSelector,
+    (selector, programs): (&HostSelector, &Archives),
     machine: &Machine,
 ) -> Option<&'a Host> {
     let all = || hosts.iter().map(Borrow::borrow);
@@ -107,7 +112,7 @@ pub fn choose<'a, H: Borrow<Host>>(
         status.and_then(|status| status.available_since.clone())
     };
     all()
-        .filter(|host| is_free(host) && matches(selector, &machine.spec.version, host))
+        .filter(|host| is_free(host) && matches(selector, (&machine.spec.version, programs), host))
         .filter(is_listed_once)
         .filter(|host| node_address(host, machine).is_some())
         .filter(|host| same_address(hosts, host, machine).is_none())

@@ -47,6 +47,7 @@ impl From<&Error> for Failure {
             | Error::Failed { .. }
             | Error::Answer { .. }
             | Error::Digest { .. }
+            | Error::NoRoom { .. }
             | Error::Source(_) => Reason::HostFailing,
         };
         Self {

@@ -10,7 +10,7 @@ use api::{ConditionType, Host, Reason};
 use jiff::Timestamp;
 
 use super::observed::{Finding, Observed, Outcome, Twin};
-use super::status::{Draft, kept};
+use super::status::{Draft, architecture, kept};
 use super::{adoption, identity};
 use crate::plan::claim::{Claim, Owner};
 use crate::plan::cleanliness::Cleanliness;
@@ -74,7 +74,7 @@ fn seen(
     host.status = Some(draft.status.clone());
     let this = Twin::of(&host);
     let duplicate = this.and_then(|this| identity::duplicate(&this, &observed.others));
-    let problems = problems(&observed.host, facts, look.at, observed.allows_cgroup1);
+    let problems = problems(observed, facts, look.at);
     let (is_usable, phase) = if let Some(owner) = &facts.owner {
         let message = Claim::Foreign(owner.clone()).words();
         draft.no(ConditionType::Verified, Reason::OwnedByAnother, &message);
@@ -102,7 +102,7 @@ fn node(observed: &Observed, look: &Finding, facts: &Facts, draft: &mut Draft) -
     host.status = Some(draft.status.clone());
     let this = Twin::of(&host);
     let duplicate = this.and_then(|this| identity::duplicate(&this, &observed.others));
-    let needs = needs(&observed.host, facts, look.at, observed.allows_cgroup1);
+    let needs = needs(observed, facts, look.at);
     let problems = in_words(&observed.host, &preflight::problems_of_node(facts, &needs));
     let found = adoption::node(facts);
     let called = found.as_ref().map_or("", |node| &node.name);
@@ -140,23 +140,24 @@ pub(super) fn said_clean(clean: &Cleanliness, draft: &mut Draft) -> bool {
 }
 
 /// What is asked of a machine that nobody has.
-fn needs(host: &Host, facts: &Facts, at: Timestamp, allows_cgroup1: bool) -> preflight::Needs {
+fn needs(observed: &Observed, facts: &Facts, at: Timestamp) -> preflight::Needs {
     preflight::Needs {
         us: facts.owner.clone().unwrap_or(Owner {
             machine: "nobody".to_owned(),
             ..Owner::default()
         }),
         now: u64::try_from(at.as_second()).unwrap_or_default(),
-        cgroup1: allows_cgroup1,
-        node_address: host.spec.node_address(),
+        cgroup1: observed.allows_cgroup1,
+        sends_programs: observed.programs.are_for(architecture(&facts.arch)),
+        node_address: observed.host.spec.node_address(),
         ..preflight::Needs::default()
     }
 }
 
 /// Everything that keeps a machine from becoming a node, in one text; empty: nothing. Whose it is has been asked.
-fn problems(host: &Host, facts: &Facts, at: Timestamp, allows_cgroup1: bool) -> String {
-    let needs = needs(host, facts, at, allows_cgroup1);
-    in_words(host, &preflight::problems(facts, &needs))
+fn problems(observed: &Observed, facts: &Facts, at: Timestamp) -> String {
+    let needs = needs(observed, facts, at);
+    in_words(&observed.host, &preflight::problems(facts, &needs))
 }
 
 fn in_words(host: &Host, found: &[Problem]) -> String {

@@ -11,6 +11,7 @@ use crate::plan::claim::Claim;
 use crate::plan::cleanliness::Cleanliness;
 use crate::plan::facts::Facts;
 use crate::plan::progress::Progress;
+use crate::programs::Archives;
 
 /// What is to be done on a machine in one session. Each can be repeated.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -54,6 +55,8 @@ pub enum Outcome {
         progress: Progress,
         /// Whether anything is left, once everything was undone.
         clean: Cleanliness,
+        /// Version of the kubelet that it has then, of its own.
+        kubelet: Option<String>,
     },
 }
 
@@ -112,7 +115,9 @@ impl Finding {
     pub fn has_ended_badly(&self) -> bool {
         match &self.outcome {
             Outcome::Join(progress) => matches!(progress, Progress::Failed(_)),
-            Outcome::Reset { progress, clean } => {
+            Outcome::Reset {
+                progress, clean, ..
+            } => {
                 matches!(progress, Progress::Failed(_))
                     || *progress == Progress::Undone && *clean != Cleanliness::Clean
             }
@@ -130,7 +135,9 @@ impl Outcome {
         match self {
             Self::Seen { .. } | Self::Claim(_) => true,
             Self::Join(progress) => matches!(progress, Progress::Joined(_) | Progress::Foreign(_)),
-            Self::Reset { progress, clean } => match progress {
+            Self::Reset {
+                progress, clean, ..
+            } => match progress {
                 Progress::Undone => *clean == Cleanliness::Clean,
                 Progress::Foreign(_) => true,
                 _ => false,
@@ -216,6 +223,8 @@ pub struct Observed {
     pub look: Option<Finding>,
     /// The platform lets machines become nodes that have only cgroup v1.
     pub allows_cgroup1: bool,
+    /// What can be sent to machines.
+    pub programs: Archives,
     /// The Machine that the last look found in the machine's file is one of this management cluster.
     pub owner_is_here: bool,
 }

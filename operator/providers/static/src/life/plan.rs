@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use super::free::{free, said_clean, unreachable};
 use super::identity;
 use super::observed::{Errand, Finding, MachineState, Observed, Outcome};
-use super::status::{Draft, kept};
+use super::status::{Draft, cut, kept};
 use crate::plan::claim::Claim;
 use crate::plan::cleanliness::Cleanliness;
 use crate::plan::facts::Facts;
@@ -241,11 +241,20 @@ fn follow(observed: &Observed, look: &Finding, draft: &mut Draft) {
     match (draft.phase(), &look.outcome) {
         (HostPhase::Claimed, Outcome::Claim(claim)) => claimed(claim, draft),
         (HostPhase::Joining, Outcome::Join(progress)) => joining(progress, draft),
-        (HostPhase::Resetting | HostPhase::Quarantined, Outcome::Reset { progress, clean })
-            if draft.phase() == HostPhase::Resetting
-                || matches!(observed.machine, MachineState::Going | MachineState::Gone) =>
+        (
+            HostPhase::Resetting | HostPhase::Quarantined,
+            Outcome::Reset {
+                progress,
+                clean,
+                kubelet,
+            },
+        ) if draft.phase() == HostPhase::Resetting
+            || matches!(observed.machine, MachineState::Going | MachineState::Gone) =>
         {
             resetting(progress, clean, draft);
+            if let (Progress::Undone, Some(facts)) = (progress, draft.status.facts.as_mut()) {
+                facts.kubelet = kubelet.as_deref().map(|version| cut(version, 64));
+            }
         }
         // It was installed anew or replaced, and a person said so.
         (

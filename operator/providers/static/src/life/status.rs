@@ -128,13 +128,18 @@ impl Draft {
     }
 }
 
-/// What is kept of a machine's facts: what stays as it is.
-pub(super) fn kept(facts: &Facts, host_key: &str) -> HostFacts {
-    let architecture = match facts.arch.as_str() {
+/// What `uname -m` says, as Kubernetes calls it.
+pub(super) fn architecture(machine: &str) -> &str {
+    match machine {
         "x86_64" => Architecture::Amd64.as_str(),
         "aarch64" => Architecture::Arm64.as_str(),
         other => other,
-    };
+    }
+}
+
+/// What is kept of a machine's facts: what stays as it is.
+pub(super) fn kept(facts: &Facts, host_key: &str) -> HostFacts {
+    let architecture = architecture(&facts.arch);
     let number = |found: Option<u64>| i64::try_from(found.unwrap_or_default()).unwrap_or(i64::MAX);
     HostFacts {
         machine_id: cut(&facts.machine_id, 64),
@@ -150,6 +155,7 @@ pub(super) fn kept(facts: &Facts, host_key: &str) -> HostFacts {
     }
 }
 
-fn cut(text: &str, most: usize) -> String {
+/// At most so many characters of it.
+pub(super) fn cut(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }

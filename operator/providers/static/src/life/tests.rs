@@ -15,6 +15,7 @@ use crate::plan::claim::{Claim, Owner};
 use crate::plan::cleanliness::Cleanliness;
 use crate::plan::facts::Facts;
 use crate::plan::progress::Progress;
+use crate::programs::Archives;
 
 mod adopting;
 mod choosing;
@@ -113,6 +114,7 @@ impl Case {
             others: Vec::new(),
             look: None,
             allows_cgroup1: false,
+            programs: Archives::default(),
             owner_is_here: false,
         };
         Self { observed }

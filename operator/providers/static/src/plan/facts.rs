@@ -48,6 +48,10 @@ pub struct Facts {
     pub run_is_memory: bool,
     /// Programs that the scripts need and that are not there.
     pub missing: Vec<String>,
+    /// Programs of a node that are not there.
+    pub missing_programs: Vec<String>,
+    /// Programs that unpack what is sent and that are not there.
+    pub missing_unpackers: Vec<String>,
     /// Running programs that matter: `kubelet`, `containerd`, `dockerd`, `crio`, `k3s`, `k0s`.
     pub processes: Vec<String>,
     /// Ports of a node on which somebody listens.
@@ -98,6 +102,8 @@ impl Facts {
             writable: answer.is("writable"),
             run_is_memory: answer.is("runIsMemory"),
             missing: list("missing"),
+            missing_programs: list("missingPrograms"),
+            missing_unpackers: list("missingUnpackers"),
             processes: list("processes"),
             ports: answer
                 .list("ports")

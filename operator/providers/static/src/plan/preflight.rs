@@ -33,6 +33,8 @@ pub struct Needs {
     pub swap: bool,
     /// The platform lets machines become nodes that have only cgroup v1.
     pub cgroup1: bool,
+    /// Programs of a node can be sent to such a machine.
+    pub sends_programs: bool,
     /// Who asks; what is ours already is no obstacle.
     pub us: Owner,
     /// SHA-256 of our tenant cluster's authority, in hexadecimal.
@@ -149,10 +151,8 @@ pub fn problems_of_node(facts: &Facts, needs: &Needs) -> Vec<Problem> {
     };
     unless(!facts.machine_id.is_empty(), Problem::Unknown("machine-id"));
     unless(facts.writable, Problem::ReadOnly);
-    unless(
-        facts.missing.is_empty(),
-        Problem::Missing(facts.missing.join(", ")),
-    );
+    let missing = missing(facts, false);
+    unless(missing.is_empty(), Problem::Missing(missing.join(", ")));
     unless(facts.kubelet.is_some(), Problem::Unknown("kubelet version"));
     unless(
         !facts.kubelet_authorities.is_empty(),
@@ -263,11 +263,18 @@ fn software(facts: &Facts, needs: &Needs) -> Vec<Problem> {
     );
     unless(facts.writable, Problem::ReadOnly);
     unless(facts.run_is_memory, Problem::Run);
-    unless(
-        facts.missing.is_empty(),
-        Problem::Missing(facts.missing.join(", ")),
-    );
+    let missing = missing(facts, needs.sends_programs);
+    unless(missing.is_empty(), Problem::Missing(missing.join(", ")));
     found
+}
+
+/// What has to be installed: a node's own programs where they are not sent, else what unpacks them.
+fn missing(facts: &Facts, sends_programs: bool) -> Vec<String> {
+    let of_node = match sends_programs {
+        true => &facts.missing_unpackers,
+        false => &facts.missing_programs,
+    };
+    facts.missing.iter().chain(of_node).cloned().collect()
 }
 
 fn others(facts: &Facts, is_ours: bool, is_joined: bool) -> Vec<Problem> {

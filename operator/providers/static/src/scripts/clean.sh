@@ -24,5 +24,10 @@ done
 for file in /etc/modules-load.d/covey.conf /etc/sysctl.d/90-covey.conf /var/lib/covey/owner.json /var/lib/covey/address /run/covey/join.yaml /run/covey/join-*/told /run/covey/join-*/told.new; do
     if [ -e "$file" ]; then trace "file $file"; fi
 done
+for file in $sent_services; do
+    if is_sent_service "$file"; then trace "file $file"; fi
+done
+link=$(sent_links | head -n 1)
+if [ -n "$link" ]; then trace "file $link"; fi
 if grep -qs ' # covey$' /etc/hosts; then trace "line # covey of /etc/hosts"; fi
 if [ -z "$traces" ]; then answer result clean; else answer result traces traces "$traces"; fi

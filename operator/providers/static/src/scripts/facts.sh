@@ -22,9 +22,14 @@ missing=
 for tool in awk base64 cut find flock grep head ip mount mv readlink sed setsid sha256sum sort tail tr umount; do
     has "$tool" || missing="$missing $tool"
 done
-# Those of a node are sent nowhere yet.
+# Those of a node, which may be sent; and those that unpack them.
+missing_programs=
 for program in containerd kubeadm kubelet; do
-    has "$program" || missing="$missing $program"
+    has "$program" || missing_programs="$missing_programs $program"
+done
+missing_unpackers=
+for tool in gzip tar wc; do
+    has "$tool" || missing_unpackers="$missing_unpackers $tool"
 done
 has iptables || has nft || missing="$missing iptables"
 has systemctl || has rc-service || missing="$missing systemd"
@@ -80,6 +85,8 @@ answer \
     writable "$(true_if test -w /var/lib)" \
     runIsMemory "$(awk '$2 == "/run" { type = $3 } END { if (type == "tmpfs" || type == "ramfs") print "true"; else print "false" }' /proc/mounts)" \
     missing "$missing" \
+    missingPrograms "$missing_programs" \
+    missingUnpackers "$missing_unpackers" \
     processes "$runtimes" \
     ports "$ports" \
     addresses "$(addresses)" \

@@ -80,11 +80,9 @@ if [ -n "$wanted" ]; then
         || give_up failed "the machine cannot be given its address in the overlay, $wanted: $(complaint)"
 fi
 
-step files
-if [ -n "$(parameter files)" ]; then
-    parameter files > "$job/files"
-    sha256sum -c "$job/files" || give_up failed "files are missing or have another digest: $(complaint)"
-fi
+step programs
+wanted=$(parameter programs)
+if [ -n "$wanted" ]; then install_sent "$wanted"; fi
 
 step containerd
 wanted=$(parameter containerdConfig)

@@ -66,6 +66,21 @@ elif has ctr && runs containerd; then
 fi
 for name in kube-proxy flanneld link-node; do end_all "$name" KILL; done
 
+# Not before pods are gone, which what was sent has ended. The archive stays: its digest is compared before it is used.
+step programs
+is_changed=false
+for file in $sent_services; do
+    if ! is_sent_service "$file"; then continue; fi
+    case "$file" in *containerd*) service disable containerd || true ;; esac
+    case "$file" in /etc/init.d/*) rm -f "/var/log/${file##*/}.log" ;; esac
+    rm -f "$file"
+    is_changed=true
+done
+rmdir "${kubelet_changes%/*}" 2> /dev/null || true
+if [ "$is_changed" = true ] && [ -d /run/systemd/system ] && has systemctl; then systemctl daemon-reload || true; fi
+sent_links | while IFS= read -r link; do rm -f "$link"; done
+rm -f "$archive".covey-*
+
 step files
 for place in $folders; do remove "$place"; done
 

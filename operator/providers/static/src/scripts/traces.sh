@@ -1,6 +1,6 @@
 # What a node leaves behind.
-# The last two have what the pods of its tenant have said; before them is the key of the overlay, which is of one node.
-folders='/etc/kubernetes /var/lib/kubelet /etc/cni/net.d /var/lib/cni /run/flannel /var/lib/covey/overlay /var/log/pods /var/log/containers'
+# What was sent comes first. The last two have what the pods of its tenant have said; before them is the key of the overlay, which is of one node.
+folders='/opt/covey /etc/kubernetes /var/lib/kubelet /etc/cni/net.d /var/lib/cni /run/flannel /var/lib/covey/overlay /var/log/pods /var/log/containers'
 # Mounts below a folder, deepest first. Names with a line break stay unseen here, and the removal refuses itself.
 mounts_below() {
     place=$(readlink -f "$1" 2> /dev/null || true)

@@ -173,6 +173,16 @@ pub enum Error {
         /// What was asked for.
         wanted: String,
     },
+    /// A file that is sent finds no room.
+    #[error(
+        "{path} cannot be written on {hop}: make room there, or see with dmesg and fsck whether its filesystem is read-only"
+    )]
+    NoRoom {
+        /// "address:port".
+        hop: String,
+        /// Where it belongs.
+        path: String,
+    },
     /// What is to be uploaded cannot be read.
     #[error("what is to be uploaded cannot be read")]
     Source(#[source] std::io::Error),

@@ -3,6 +3,7 @@
 //! Invariant: what a machine says or does not say ends in an answer or in words, without any secret.
 
 use std::fs;
+use std::io::Cursor;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -14,6 +15,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::sshd::{Sshd, connector, is_possible};
 
+/// No upload takes so long here.
+const LONG: Duration = Duration::from_secs(600);
 const SECRET: &str = "abcdef.0123456789abcdef";
 
 fn script(text: &'static str) -> Script {
@@ -168,24 +171,33 @@ async fn a_file_is_there_whole_or_as_it_was() -> Result<()> {
     let file = Upload {
         path: path.display().to_string(),
         sha256: digest(&content),
+        size: content.len() as u64,
         is_program: true,
     };
-    assert_eq!(
-        session.upload(&file, &content[..]).await?,
-        Uploaded::Written
-    );
+    let upload = async |file: &Upload, content: &[u8], within| {
+        session
+            .upload(file, &mut Cursor::new(content), within)
+            .await
+    };
+    // A session whose time is over, one that was cut in a part, and a part that comes twice.
+    let none = upload(&file, &content, Duration::ZERO).await?;
+    assert_eq!(none, Uploaded::Partly(0));
+    let first = session.send_part(&file, Some(0), &content[..1_000_000]);
+    assert_eq!(first.await?, Uploaded::Partly(1_000_000));
+    let again = session.send_part(&file, Some(0), &content[..1_000_000]);
+    assert_eq!(again.await?, Uploaded::Partly(1_000_000));
+    assert!(!path.exists());
+    assert_eq!(upload(&file, &content, LONG).await?, Uploaded::Written);
     assert_eq!(fs::read(&path)?, content);
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path)?.permissions());
     assert_eq!(mode & 0o7777, 0o755);
-    assert_eq!(
-        session.upload(&file, &content[..]).await?,
-        Uploaded::Present
-    );
+    assert_eq!(upload(&file, b"", LONG).await?, Uploaded::Present);
     let other = Upload {
         sha256: digest(b"other"),
+        size: 6,
         ..file.clone()
     };
-    let error = session.upload(&other, &b"forged"[..]).await.unwrap_err();
+    let error = upload(&other, b"forged", LONG).await.unwrap_err();
     let Error::Digest { found, .. } = &error else {
         panic!("{error}");
     };
@@ -210,6 +222,7 @@ async fn a_connection_that_is_cut_in_a_command_says_so_and_leaves_nothing_half()
     let file = Upload {
         path: path.display().to_string(),
         sha256: digest(b"whole"),
+        size: 5,
         is_program: true,
     };
     // The other end stays open and says nothing.
@@ -223,7 +236,7 @@ async fn a_connection_that_is_cut_in_a_command_says_so_and_leaves_nothing_half()
         Ok::<_, anyhow::Error>(())
     };
     let begun = tokio::time::timeout(Duration::from_secs(60), begun);
-    let (uploaded, begun) = tokio::join!(session.upload(&file, content), begun);
+    let (uploaded, begun) = tokio::join!(session.send_part(&file, Some(0), content), begun);
     begun.context("the command never began")??;
     let error = uploaded.unwrap_err();
     assert!(matches!(error, Error::Cut { .. }), "{error}");
@@ -250,10 +263,14 @@ async fn a_silent_command_is_given_up() -> Result<()> {
     let file = Upload {
         path: server.path("kubelet").display().to_string(),
         sha256: digest(b"whole"),
+        size: 5,
         is_program: true,
     };
     let (content, _open) = tokio::io::duplex(16);
-    let error = session.upload(&file, content).await.unwrap_err();
+    let error = session
+        .send_part(&file, Some(0), content)
+        .await
+        .unwrap_err();
     assert!(
         matches!(
             error,

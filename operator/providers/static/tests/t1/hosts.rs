@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use crate::machine::{FLAVOURS, Flavour, Machine};
 use crate::sshd::is_possible;
 
-const TOKEN: &str = "abcdef.0123456789abcdef";
+pub(crate) const TOKEN: &str = "abcdef.0123456789abcdef";
 
 pub(crate) fn owner(machine: &str) -> Owner {
     Owner {
@@ -28,7 +28,7 @@ pub(crate) fn owner(machine: &str) -> Owner {
     }
 }
 
-fn ca(text: &str) -> String {
+pub(crate) fn ca(text: &str) -> String {
     hex::encode(Sha256::digest(text))
 }
 
@@ -94,7 +94,7 @@ fn started(containerd: &str, address: &str) -> Parameters {
         .plain("version", "1.36.1")
         .plain("nodeName", "worker-1")
         .plain("address", address)
-        .plain("files", "")
+        .plain("programs", "")
         .plain("containerdConfig", containerd)
         .secret(
             "config",
@@ -117,7 +117,11 @@ pub(crate) async fn reset(machine: &Machine) -> Result<Progress> {
 }
 
 /// Starts a worker, and again when it is gone before its end, as the operator does.
-async fn play(machine: &Machine, operation: Operation, told: &Parameters) -> Result<Progress> {
+pub(crate) async fn play(
+    machine: &Machine,
+    operation: Operation,
+    told: &Parameters,
+) -> Result<Progress> {
     play_as(machine, &expected(operation), told).await
 }
 
@@ -154,7 +158,7 @@ pub(crate) async fn on_each(play: impl AsyncFn(Flavour, Machine) -> Result<()>) 
     Ok(())
 }
 
-async fn cleanliness(machine: &Machine) -> Result<Cleanliness> {
+pub(crate) async fn cleanliness(machine: &Machine) -> Result<Cleanliness> {
     Ok(Cleanliness::read(
         &machine.run(&CLEAN, &Parameters::default()).await?,
     ))

@@ -39,6 +39,7 @@ chmod 0600 /etc/shadow
 mount -t tmpfs tmpfs /var/lib
 mount -t tmpfs tmpfs /var/log
 mount -t tmpfs tmpfs /usr/local/bin
+mount -t tmpfs tmpfs /opt
 ip link set lo up
 if [ "$1" = Busybox ]; then busybox --install -s /usr/local/bin; fi
 echo ready

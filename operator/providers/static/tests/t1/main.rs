@@ -10,6 +10,7 @@ mod hosts;
 mod keys;
 #[allow(dead_code, reason = "shared with the operator's tests")]
 mod machine;
+mod programs;
 mod services;
 #[allow(dead_code, reason = "as above")]
 mod sshd;

@@ -188,7 +188,7 @@ fn only_the_machine_that_was_made_for_this_node_gets_it() {
     let uid = hosts[0].metadata.uid.clone().unwrap();
     let selector = api::node_pool::HostSelector::default();
     let right = adopter(&uid, FINGERPRINT);
-    assert!(choose::choose(&hosts, &selector, &right).is_some());
+    assert!(choose::choose(&hosts, (&selector, &Archives::default()), &right).is_some());
     let status = choose::claim(&hosts[0], &right, now()).unwrap();
     assert_eq!(status.phase, Some(HostPhase::Claimed));
     assert!(status.node.is_some(), "what is replaced is what was seen");
@@ -200,12 +200,12 @@ fn only_the_machine_that_was_made_for_this_node_gets_it() {
         world::machine("w-old"),
         namesake,
     ] {
-        assert!(choose::choose(&hosts, &selector, &other).is_none());
+        assert!(choose::choose(&hosts, (&selector, &Archives::default()), &other).is_none());
         assert_eq!(choose::claim(&hosts[0], &other, now()), None);
     }
     // Nor does it take a machine that would have to become a node.
     let free = [Case::available().observed.host];
-    assert!(choose::choose(&free, &selector, &right).is_none());
+    assert!(choose::choose(&free, (&selector, &Archives::default()), &right).is_none());
     let uid = free[0].metadata.uid.clone().unwrap();
     assert_eq!(
         choose::claim(&free[0], &adopter(&uid, FINGERPRINT), now()),
@@ -214,7 +214,7 @@ fn only_the_machine_that_was_made_for_this_node_gets_it() {
     // Not while the status speaks of another spec.
     let mut changed = hosts;
     changed[0].metadata.generation = Some(7);
-    assert!(choose::choose(&changed, &selector, &right).is_none());
+    assert!(choose::choose(&changed, (&selector, &Archives::default()), &right).is_none());
 }
 
 #[test]
@@ -262,6 +262,7 @@ fn an_adopted_machine_lives_as_any_other_and_is_clean_in_the_end() {
     let undone = Outcome::Reset {
         progress: Progress::Undone,
         clean: Cleanliness::Clean,
+        kubelet: None,
     };
     case.sees(Errand::Reset, undone);
     let status = case.observed.host.status.clone().unwrap();
@@ -312,6 +313,7 @@ fn a_node_that_another_installation_took_over_is_its_own() {
     let reset = Outcome::Reset {
         progress: foreign,
         clean: Cleanliness::Unknown,
+        kubelet: None,
     };
     case.sees(Errand::Reset, reset);
     assert_eq!(case.observed.host.status.unwrap().claim, None);

@@ -1,8 +1,10 @@
 //! Which Host a Machine takes.
 
-use api::node_pool::HostSelector;
+use api::node_pool::{Architecture, HostSelector};
+use kube::ResourceExt;
 
 use super::*;
+use crate::programs::Archive;
 
 /// A Host that anybody may take.
 fn free(name: &str, address: &str) -> Host {
@@ -43,7 +45,7 @@ fn hosts_of_one_address_are_nodes_of_one_tenant_cluster_by_their_addresses_in_it
     hosts[0].status = status;
     assert_eq!(hosts[0].node_address(), "198.18.0.7".parse().ok());
     let name = |machine: &api::Machine| {
-        let chosen = choose::choose(&hosts, &any, machine);
+        let chosen = choose::choose(&hosts, (&any, &Archives::default()), machine);
         chosen.and_then(|host| host.metadata.name.clone())
     };
     assert_eq!(name(&in_overlay("w-2", "198.18.0.8")).as_deref(), Some("b"));
@@ -89,7 +91,11 @@ fn machine_takes_who_fits_and_was_unused_longest() {
     ];
     let selector = |value| serde_json::from_value::<HostSelector>(value).unwrap();
     let chosen = |hosts: &[Host], value| {
-        let chosen = choose::choose(hosts, &selector(value), &world::machine("w-1"));
+        let chosen = choose::choose(
+            hosts,
+            (&selector(value), &Archives::default()),
+            &world::machine("w-1"),
+        );
         chosen.and_then(|host| host.metadata.name.clone())
     };
     assert_eq!(chosen(&hosts, json!({})).as_deref(), Some("a"));
@@ -119,6 +125,16 @@ fn machine_takes_who_fits_and_was_unused_longest() {
         facts(&mut hosts[2], kubelet);
         assert_eq!(chosen(&hosts, json!({})), None, "{kubelet:?}");
     }
+    // Another kubelet can be sent there.
+    let archive = Archive {
+        version: "1.35.4".to_owned(),
+        architecture: Architecture::Amd64,
+        path: "node.tar.gz".into(),
+        sha256: String::new(),
+    };
+    let (any, sent) = (selector(json!({})), Archives(vec![archive]));
+    let chosen_with = choose::choose(&hosts, (&any, &sent), &world::machine("w-1"));
+    assert_eq!(chosen_with.map(ResourceExt::name_any).as_deref(), Some("c"));
     facts(&mut hosts[2], Some("1.35.4"));
     // A claim whose answer was lost.
     hosts[0].status = choose::claim(&hosts[2], &world::machine("w-1"), now());

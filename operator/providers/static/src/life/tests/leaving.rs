@@ -6,6 +6,7 @@ fn undone(clean: Cleanliness) -> Outcome {
     Outcome::Reset {
         progress: Progress::Undone,
         clean,
+        kubelet: None,
     }
 }
 
@@ -113,4 +114,15 @@ fn deleted_host_waits_for_its_machine_and_abandons_it_by_its_own_uid() {
         assert_eq!(plan.action == Some(Action::RemoveFinalizer), goes);
         assert_eq!(plan.told.len(), usize::from(goes));
     }
+}
+
+/// What was sent is gone with the reset: whoever comes next must not count on it.
+#[test]
+fn kubelet_of_a_clean_machine_is_the_one_that_it_has_then() {
+    let mut case = Case::claimed(HostPhase::Resetting);
+    case.observed.machine = MachineState::Going;
+    case.sees(Errand::Reset, undone(Cleanliness::Clean));
+    let status = case.observed.host.status.clone().unwrap();
+    assert_eq!(status.phase, Some(HostPhase::Available));
+    assert_eq!(status.facts.unwrap().kubelet, None);
 }

@@ -121,6 +121,7 @@ impl World {
             others: others.filter_map(Twin::of).collect(),
             look: self.looks[n].clone(),
             allows_cgroup1: false,
+            programs: Archives::default(),
             owner_is_here: false,
             host,
         }
@@ -226,7 +227,11 @@ impl World {
         if *state != MachineState::Wanted {
             return;
         }
-        let chosen = choose::choose(&self.snapshots[n], &HostSelector::default(), machine);
+        let chosen = choose::choose(
+            &self.snapshots[n],
+            (&HostSelector::default(), &Archives::default()),
+            machine,
+        );
         let Some(chosen) = chosen.cloned() else {
             return;
         };
@@ -299,6 +304,7 @@ fn perform(real: &mut Real, errand: Errand, uid: Option<&str>, now: Timestamp) -
         Errand::Reset if real.owner.is_some() && !is_ours => Outcome::Reset {
             progress: Progress::Foreign("another owner".to_owned()),
             clean: Cleanliness::Unknown,
+            kubelet: Some("1.35.4".to_owned()),
         },
         Errand::Reset => {
             if is_ours {
@@ -307,6 +313,7 @@ fn perform(real: &mut Real, errand: Errand, uid: Option<&str>, now: Timestamp) -
             Outcome::Reset {
                 progress: Progress::Undone,
                 clean: cleanliness(real),
+                kubelet: Some("1.35.4".to_owned()),
             }
         }
     }

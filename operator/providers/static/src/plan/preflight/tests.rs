@@ -175,3 +175,27 @@ fn address_of_the_node_is_one_that_the_machine_has() {
         "{words}"
     );
 }
+
+#[test]
+fn programs_of_a_node_are_in_the_way_only_where_they_cannot_be_sent() {
+    let bare = Facts {
+        missing_programs: vec!["kubelet".to_owned()],
+        missing_unpackers: vec!["tar".to_owned()],
+        ..good()
+    };
+    let missing = |sends_programs, facts: &Facts| {
+        let needs = Needs {
+            sends_programs,
+            ..needs()
+        };
+        problems(facts, &needs)
+    };
+    let of = |name: &str| vec![Problem::Missing(name.to_owned())];
+    assert_eq!(missing(false, &bare), of("kubelet"));
+    assert_eq!(missing(true, &bare), of("tar"));
+    let unpacks = Facts {
+        missing_unpackers: Vec::new(),
+        ..bare
+    };
+    assert_eq!(missing(true, &unpacks), []);
+}
