@@ -38,6 +38,7 @@ meanings! {
     CSIReady: "The CSI driver runs, where it is wanted, and on a node.";
     AutoscalerReady: "The Cluster Autoscaler runs, where it is wanted.";
     BackupReady: "What changes is in the backup soon after, where one is wanted.";
+    VersionOutdated: "Of a TenantCluster: its patch of Kubernetes is older than the platform allows, now or soon.";
     Autoscaling: "Of a NodePool: the autoscaler sets how many machines there are, and nobody else.";
     AutoscalingRefused: "Of a NodePool: the autoscaler asked for what cannot be, or cannot size this pool.";
     Capacity: "Of a NodePool: there is room, and quota, for one machine more.";
@@ -46,6 +47,7 @@ meanings! {
     Exceeded: "Of a TenantQuota: more is taken than it allows.";
     VirtualMachineReady: "Of a Machine: its virtual machine runs.";
     NodeReady: "Of a Machine: its node joined and is ready.";
+    KubeletRenewed: "Of a Machine: its kubelet was told of a rotation in place, and has a certificate that was signed since.";
     Drained: "Of a Machine that goes: no pod is left that has to leave its node first.";
     Reachable: "Of a Host: every hop showed a pinned key, and let the operator in.";
     Verified: "Of a Host: it is the machine that it was, and can become a node. Of a Snapshot: it was read again and was whole.";
