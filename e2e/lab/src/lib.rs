@@ -15,6 +15,7 @@ pub mod config;
 pub mod debian;
 mod down;
 pub mod host;
+mod host_root;
 pub mod hosts;
 pub mod images;
 mod install;

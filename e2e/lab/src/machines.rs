@@ -21,14 +21,14 @@ mod guest;
 mod leave;
 pub mod plan;
 mod pod;
-mod settings;
+pub(crate) mod settings;
 
 use anyhow::{Result, bail};
 
 use crate::{
     binaries,
     host::Host,
-    kubevirt,
+    kubevirt::install,
     layout::{Layout, MANAGEMENT_HOST},
     progress::Progress,
     state::State,
@@ -38,7 +38,6 @@ pub use guest::{adopt, end, said, start};
 pub(crate) use leave::leave;
 pub use pod::network as network_of_pod;
 pub use settings::{Settings, prepare_init, trees};
-pub(crate) use settings::{configure, prepare};
 
 /// Waits until machines can be made that become nodes, be they KubeVirt's or played; returns at once when they can.
 ///
@@ -47,7 +46,7 @@ pub(crate) use settings::{configure, prepare};
 pub fn wait(layout: &Layout, progress: &Progress) -> Result<()> {
     match State::read(layout).filter(State::is_up) {
         Some(state) if state.player => are_played(&state),
-        _ => kubevirt::wait(layout, progress),
+        _ => install::wait(layout, progress),
     }
 }
 
