@@ -131,7 +131,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
             lab::install_operator(&layout, &operator, &Progress::new())?;
         }
         Command::Host(command) => say(&host::run(&layout, command)?)?,
-        Command::Wait => lab::kubevirt::wait(&layout, &Progress::new())?,
+        Command::Wait => lab::machines::wait(&layout, &Progress::new())?,
         Command::Down { purge } => lab::down(&layout, purge, &Progress::new())?,
         Command::Status => say(&lab::status(&layout)?)?,
         Command::Logs { program, follow } => logs::show(&layout, program.as_deref(), follow)?,

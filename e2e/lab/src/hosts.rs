@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `options` | what a host shall be |
 //! | `plan` | names, numbers and ways, pure |
-//! | `root` | what is on their disks |
 //! | `keys` | host keys and the user's key |
 //! | `network` | cables, sites behind NAT, who may enter |
 //! | `ground` | the lab that they are in, or what of one they need |
@@ -23,8 +22,7 @@ mod keys;
 mod network;
 mod options;
 mod plan;
-pub(crate) mod root;
-pub(crate) mod start;
+mod start;
 
 use std::collections::BTreeMap;
 
@@ -32,6 +30,7 @@ use anyhow::{Context as _, Result};
 
 use crate::{
     down,
+    host_root::Disk,
     layout::Layout,
     progress::Progress,
     slot::Registry,
@@ -40,10 +39,10 @@ use crate::{
     up::preload,
 };
 
+pub use crate::host_root::{is_prepared, prepare};
 pub use capacity::hindrance;
 pub use describe::{Described, Way};
 pub use options::Options;
-pub use root::{is_prepared, prepare};
 
 /// Makes a host in the lab of this checkout. Without a lab there are hosts alone, until one is brought up.
 ///
@@ -82,7 +81,7 @@ fn make(
     layout: &Layout,
     state: &mut State,
     wanted: Vec<(String, Place)>,
-    disk: &root::Disk,
+    disk: &Disk,
     progress: &Progress,
 ) -> Result<()> {
     for (name, place) in wanted {

@@ -5,7 +5,7 @@
 //! rest to the cluster. Invariant: applying again what is there already changes nothing.
 
 mod images;
-mod install;
+pub(crate) mod install;
 mod objects;
 mod system;
 mod testmachine;

@@ -16,6 +16,7 @@ pub mod debian;
 mod down;
 pub mod golden;
 pub mod host;
+mod host_root;
 pub mod hosts;
 pub mod images;
 mod install;

@@ -21,27 +21,42 @@ mod guest;
 mod leave;
 pub mod plan;
 mod pod;
-mod settings;
+pub(crate) mod settings;
 
 use anyhow::{Result, bail};
 
-use crate::{host::Host, layout::MANAGEMENT_HOST, state::State};
+use crate::{
+    binaries,
+    host::Host,
+    kubevirt::install,
+    layout::{Layout, MANAGEMENT_HOST},
+    progress::Progress,
+    state::State,
+};
 
 pub use guest::{adopt, end, said, start};
 pub(crate) use leave::leave;
 pub use pod::network as network_of_pod;
 pub use settings::{Settings, prepare_init, trees};
-pub(crate) use settings::{configure, prepare};
 
-/// Whether such machines can be made; returns at once. Their kinds are there as soon as `lab-agent` is, which is
-/// asked for here because nobody starts it again.
+/// Waits until machines can be made that become nodes, be they KubeVirt's or played; returns at once when they can.
 ///
 /// # Errors
-/// When `lab-agent` ended.
-pub(crate) fn are_played(state: &State) -> Result<()> {
+/// The lab is down, has neither, or KubeVirt does not come up in ten minutes.
+pub fn wait(layout: &Layout, progress: &Progress) -> Result<()> {
+    match State::read(layout).filter(State::is_up) {
+        Some(state) if state.player => are_played(&state),
+        _ => install::wait(layout, progress),
+    }
+}
+
+/// Their kinds are there as soon as `lab-agent` is, which nobody starts again.
+fn are_played(state: &State) -> Result<()> {
     let host = state.hosts.get(MANAGEMENT_HOST);
     let programs = host.map(Host::programs).unwrap_or_default();
-    let agent = programs.iter().find(|program| program.name == "lab-agent");
+    let agent = programs
+        .iter()
+        .find(|program| program.name == binaries::AGENT);
     match agent.map(|agent| agent.ended.as_deref()) {
         Some(None) => Ok(()),
         Some(Some(how)) => {

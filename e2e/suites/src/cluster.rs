@@ -15,7 +15,7 @@ pub mod wait;
 
 use anyhow::{Context as _, Result};
 use kube::{Client, Config, config::Kubeconfig};
-use lab::Layout;
+use lab::{Layout, progress::Progress};
 
 pub use pool::Pool;
 pub use tenant::Tenant;
@@ -62,9 +62,20 @@ impl Management {
     /// # Errors
     /// When the lab has no KubeVirt, or that does not come up.
     pub async fn virtual_machines(&self) -> Result<()> {
+        self.wait(lab::kubevirt::wait).await
+    }
+
+    /// The same, or until hosts play them.
+    ///
+    /// # Errors
+    /// When the lab has neither, or KubeVirt does not come up.
+    pub async fn machines(&self) -> Result<()> {
+        self.wait(lab::machines::wait).await
+    }
+
+    async fn wait(&self, wait: fn(&Layout, &Progress) -> Result<()>) -> Result<()> {
         let layout = self.layout.clone();
-        let wait = move || lab::kubevirt::wait(&layout, &lab::progress::Progress::new());
-        tokio::task::spawn_blocking(wait).await?
+        tokio::task::spawn_blocking(move || wait(&layout, &Progress::new())).await?
     }
 
     /// The audit log of the management API.

@@ -317,7 +317,7 @@ fn on_hosts(session: &mut Session<'_>, args: &Args, build: Build) -> Result<Resu
     })?;
     let filter = played_filter(args.all);
     let tested = session.stage(PLAYED, |session| {
-        lab::kubevirt::wait(session.layout, session.progress)?;
+        lab::machines::wait(session.layout, session.progress)?;
         session.tests("t2-hosts", &filter, &whole(args.all))
     });
     match tested {

@@ -11,10 +11,11 @@
 //! everything is as it should be.
 
 mod objects;
+mod place;
 mod plan;
 mod stage;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use k8s_openapi::api::core::v1::Pod;
@@ -22,19 +23,11 @@ use kube::{Api, Client, runtime::watcher};
 use tokio::sync::Notify;
 
 use super::watch;
+pub use place::Place;
 use stage::{Objects, Stage};
 
 /// How often machines are looked at of which nothing was told: a host that ends says nothing.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// Where machines are played.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// The node that they run on.
-    pub node: String,
-    /// File with what they are made of.
-    pub settings: PathBuf,
-}
 
 /// Plays until the process ends; makes the kinds first.
 ///
@@ -70,7 +63,7 @@ pub async fn run(client: Client, place: Place) -> anyhow::Result<()> {
     let mut looks = tokio::time::interval(PAUSE);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        stage.look(&objects).await;
+        stage.reconcile(&objects).await;
         tokio::select! {
             () = changed.notified() => {}
             _ = looks.tick() => {}

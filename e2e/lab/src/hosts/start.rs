@@ -5,17 +5,14 @@
 use std::{
     collections::BTreeMap,
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
-use super::{
-    end, keys, network,
-    root::{self, Disk, Identity},
-};
+use super::{end, keys, network};
 use crate::{
     binaries,
     cgroups::{self, Cgroups},
@@ -23,11 +20,10 @@ use crate::{
     host::{
         Host,
         control::{Order, Program},
-        spec::{HostSpec, kubelet_sysctls},
     },
+    host_root::{self, BOOT, Disk, Identity, move_keeper, spec},
     layout::Layout,
     procfs,
-    slot::addresses::Slot,
     ssh_host::{PORT, Place, Role, SshHost},
     state::State,
 };
@@ -36,8 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The program that is started in every host.
 const SSHD: &str = "sshd";
 const LOG: &str = "var/log/sshd.log";
-/// What an init does before all else, and containerd where it is installed.
-pub(crate) const BOOT: &str = include_str!("boot.sh");
 /// The SSH server, last.
 const SERVE: &str = "exec /usr/sbin/sshd -D -e\n";
 
@@ -79,7 +73,7 @@ fn bring_up(
         has_cgroup_v2: cgroups::is_v2(),
     };
     for (path, (mode, text)) in identity.files() {
-        root::write(&upper, path, mode, &text)?;
+        host_root::write(&upper, path, mode, &text)?;
     }
     let host_key = upper.join("etc/ssh/ssh_host_ed25519_key");
     keys::of_host(&host_key, name)?;
@@ -127,42 +121,6 @@ fn bring_up(
         log: Path::new("/").join(LOG),
     }))?;
     wait(&host)
-}
-
-/// A host with a root of its own, in a network of its own, whose top group is that of `groups`.
-pub(crate) fn spec(name: &str, folder: &Path, trees: &[PathBuf], groups: &Cgroups) -> HostSpec {
-    // overlayfs cannot lie on overlayfs, so containerd's layers are on the checkout's disk.
-    let mut binds = vec![
-        (folder.join("containerd"), "/var/lib/containerd".into()),
-        (folder.join("kubelet"), "/var/lib/kubelet".into()),
-    ];
-    let modules = Path::new("/lib/modules");
-    if modules.is_dir() {
-        binds.push((modules.into(), "/usr/lib/modules".into()));
-    }
-    HostSpec {
-        hostname: name.to_owned(),
-        folder: folder.to_path_buf(),
-        root: trees.to_vec(),
-        network: None,
-        copy_on_write: Vec::new(),
-        in_memory: vec!["/run".into()],
-        binds,
-        keep: Vec::new(),
-        pretended_sysctls: kubelet_sysctls(),
-        network_sysctls: BTreeMap::new(),
-        cgroup_join: groups.join_files(),
-    }
-}
-
-/// Takes the process that waits for a host's first one out of the host's groups: it is no part of the host, whose
-/// top group is for the groups below it.
-pub(crate) fn move_keeper(host: &Host, slot: Slot) -> Result<()> {
-    for file in Cgroups::of_slot(slot.number())?.join_files() {
-        fs::write(&file, host.keeper.pid.to_string())
-            .with_context(|| format!("{}: cannot be joined", file.display()))?;
-    }
-    Ok(())
 }
 
 fn connect(state: &State, host: &Host, place: &Place) -> Result<()> {

@@ -10,7 +10,6 @@ use super::{NAMESPACE, objects};
 use crate::{
     kubectl::{answers, kubectl},
     layout::Layout,
-    machines,
     programs::{Bins, kubevirt::Release},
     progress::Progress,
     run,
@@ -46,16 +45,18 @@ fn write(layout: &Layout, bins: &Bins) -> Result<()> {
     Ok(())
 }
 
-/// Waits until virtual machines can be made, be they played; returns at once when they can.
+/// Waits until virtual machines can be made; returns at once when they can.
 ///
 /// # Errors
-/// The lab is down, was brought up without KubeVirt, or KubeVirt does not come up in ten minutes;
+/// The lab is down, has no KubeVirt, or KubeVirt does not come up in ten minutes;
 /// the error then shows its pods and Events.
 pub fn wait(layout: &Layout, progress: &Progress) -> Result<()> {
     let state = State::read(layout).filter(State::is_up);
     let state = state.context("the lab is not up: run `cargo xtask lab up` first")?;
     if state.player {
-        return machines::are_played(&state);
+        bail!(
+            "the lab's machines are played by hosts: `cargo xtask lab up --nodes vm` goes over to KubeVirt"
+        );
     }
     if state.kubevirt.is_none() || !answers(layout) {
         bail!("the lab has no KubeVirt: run `cargo xtask lab up`, without --no-kubevirt");
@@ -92,7 +93,7 @@ struct Seen {
 pub(crate) fn summary(layout: &Layout, state: &State) -> String {
     let Some(release) = state.kubevirt else {
         if state.player {
-            return "none: its machines are played by hosts, `cargo xtask lab up` goes over to it"
+            return "none: machines are played by hosts, `cargo xtask lab up --nodes vm` goes over to it"
                 .to_owned();
         }
         return "none: `cargo xtask lab up` installs it".to_owned();

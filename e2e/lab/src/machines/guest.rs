@@ -20,11 +20,11 @@ use super::{
 use crate::{
     cgroups::{self, Cgroups},
     down,
-    host::{Host, Order, Program},
-    hosts::{
-        root::{self, Identity},
-        start::{BOOT, move_keeper, spec},
+    host::{
+        Host,
+        control::{Order, Program},
     },
+    host_root::{self, BOOT, Identity, move_keeper, spec},
     layout::Layout,
 };
 
@@ -119,16 +119,16 @@ fn fill(settings: &Settings, guest: &Guest, upper: &Path) -> Result<()> {
         false => guest.name_servers.clone(),
     };
     let flags = plan::kubelet_flags(guest.size, own_size()?);
-    let kubelet = root::kubelet_arguments(has_cgroup_v2, &flags);
+    let kubelet = host_root::kubelet_arguments(has_cgroup_v2, &flags);
     let own = identity.files().into_iter();
     let mut files: BTreeMap<_, _> = own.map(|(path, file)| (path.to_owned(), file)).collect();
     files.insert("etc/default/kubelet".to_owned(), (0o644, kubelet));
     files.extend(plan::files(guest, &servers, has_cgroup_v2));
     for (path, (mode, text)) in files {
-        root::write(upper, &path, mode, &text)?;
+        host_root::write(upper, &path, mode, &text)?;
     }
     let init = upper.join("usr/local/sbin/worker-init");
-    root::make_folders(upper, &init)?;
+    host_root::make_folders(upper, &init)?;
     fs::copy(settings.layout().worker_init(), &init)
         .map(drop)
         .context("worker-init cannot be copied into a machine")

@@ -10,7 +10,7 @@ use crate::{
     binaries,
     config::Cluster,
     down,
-    host::Order,
+    host::control::Order,
     kubectl::kubectl,
     layout::{Layout, MANAGEMENT_HOST},
     programs,

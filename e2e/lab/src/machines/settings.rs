@@ -12,8 +12,8 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    binaries, hosts::root, layout::Layout, programs::KubernetesVersion, progress::Progress,
-    slot::Slot, worker,
+    binaries, host_root, layout::Layout, programs::kubernetes::KubernetesVersion,
+    progress::Progress, slot::addresses::Slot, worker,
 };
 
 /// Read again for each machine, because versions may be added to a lab that is up.
@@ -71,7 +71,7 @@ pub fn prepare_init(layout: &Layout, progress: &Progress) -> Result<()> {
 /// # Errors
 /// When something cannot be had.
 pub fn trees(version: KubernetesVersion, progress: &Progress) -> Result<Vec<PathBuf>> {
-    Ok(root::prepare(Some(version), progress)?.trees)
+    Ok(host_root::prepare(Some(version), progress)?.trees)
 }
 
 /// The same, and tells who plays machines.

@@ -20,7 +20,7 @@ use crate::{
     images::{self, Image},
     kubevirt,
     layout::{Layout, MANAGEMENT_HOST},
-    machines,
+    machines::settings,
     programs::{self, Bins, KubernetesVersion, Program, kubevirt::Release},
     progress::Progress,
     run,
@@ -78,7 +78,7 @@ pub(crate) fn make(
         }
     }
     if options.player {
-        machines::prepare(layout, &options.tenant_versions, progress)?;
+        settings::prepare(layout, &options.tenant_versions, progress)?;
     }
     Ok(())
 }
@@ -162,7 +162,7 @@ pub(super) fn add_versions(
     if state.player {
         let all = state.tenant_versions.iter().map(|version| version.parse());
         let all = all.collect::<Result<Vec<_>>>()?;
-        machines::configure(layout, state.slot, &all, progress)?;
+        settings::configure(layout, state.slot, &all, progress)?;
         push_for_nodes(state, progress)?;
     }
     state.write(layout)

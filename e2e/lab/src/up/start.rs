@@ -16,7 +16,8 @@ use crate::{
     kubectl::{answers, kubectl},
     kubevirt,
     layout::MANAGEMENT_HOST,
-    machines, network,
+    machines::settings,
+    network,
     programs::Bins,
     progress::Progress,
     run,
@@ -49,10 +50,10 @@ pub(super) fn start(
     let programs = cluster.programs(&paths).into_iter();
     let mut programs: BTreeMap<_, _> = programs.map(|p| (p.name.clone(), p)).collect();
     if options.player {
-        machines::configure(layout, cluster.slot, &options.tenant_versions, progress)?;
-        let settings = ["--machines".to_owned(), text(&layout.machine_settings())];
+        settings::configure(layout, cluster.slot, &options.tenant_versions, progress)?;
+        let told = ["--machines".to_owned(), text(&layout.machine_settings())];
         if let Some(agent) = programs.get_mut(binaries::AGENT) {
-            agent.argv.extend(settings);
+            agent.argv.extend(told);
         }
     }
     let running = Running {

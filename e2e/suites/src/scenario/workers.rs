@@ -30,7 +30,7 @@ impl Scenario {
     /// not for the nodes.
     ///
     /// # Errors
-    /// When the lab has no KubeVirt, one is refused, or the API does not answer.
+    /// When the lab has neither KubeVirt nor hosts that play it, one is refused, or the API does not answer.
     pub async fn workers(
         &self,
         change: impl FnOnce(&mut TenantClusterSpec, &mut NodePoolSpec),
@@ -44,7 +44,7 @@ impl Scenario {
         let tenant = Tenant::create(self.client(), &self.namespace, "demo", cluster).await?;
         let pool = Pool::create(&tenant, "workers", nodes).await?;
         tenant.usable(PATIENCE).await?;
-        self.management.virtual_machines().await?;
+        self.management.machines().await?;
         let kubectl = Kubectl::of(self, &tenant).await?;
         Ok(Workers {
             tenant,

@@ -1,6 +1,6 @@
 //! Needs: operator, autoscaler, node
 //!
-//! A pool that grows from zero for a Deployment, on real virtual machines, and is given back when
+//! A pool that grows from zero for a Deployment, on real machines, and is given back when
 //! nobody needs it, driven by the protocol of the Cluster Autoscaler.
 //!
 //! The stock Cluster Autoscaler has no image in the lab; its pod waits for one, and the condition

@@ -36,6 +36,7 @@ const INSTALLED: &[Reach] = &[CHART[0], CHART[1], Need("operator")];
 const GENERATED: &[Reach] = &[CHART[0], Target("monitoring", "generated")];
 const HELM: &[Reach] = &[CHART[0], CHART[1], Lab];
 const HOSTS: &[Reach] = &[Crate("lab"), Target("xtask", "lab_host"), Need("host")];
+const ROOTS: &[Reach] = &[HOSTS[0], HOSTS[1], HOSTS[2], Need("node")];
 const MACHINES: &[Reach] = &[Crate("lab"), Need("vm"), Need("node")];
 const PLAYED: &[Reach] = &[Crate("lab"), Crate("lab-agent"), Need("node")];
 const NODES: &[Reach] = &[Need("vm"), Need("node")];
@@ -254,6 +255,8 @@ pub(crate) const TABLE: &[Entry] = &[
         HOSTS,
         "only hosts reached by SSH need it",
     ),
+    entry("e2e/lab/src/host_root.rs", ROOTS, "what hosts are made of"),
+    entry("e2e/lab/src/host_root/**", ROOTS, "what hosts are made of"),
     entry(
         "e2e/lab/src/ssh_host.rs",
         HOSTS,

@@ -30,8 +30,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{
-    Place,
     objects::{self, CREATED_BY, SCHEDULABLE},
+    place::Place,
     plan::{self, Life, Seen, Step},
 };
 
@@ -105,7 +105,7 @@ impl Stage {
     }
 
     /// Does the next step of each machine.
-    pub(super) async fn look(&mut self, objects: &Objects) {
+    pub(super) async fn reconcile(&mut self, objects: &Objects) {
         let (vms, instances) = (objects.vms.state(), objects.instances.state());
         let pods = objects.pods.state();
         let names: BTreeSet<Name> = vms

@@ -1,4 +1,5 @@
-//! What is on the disks of hosts: Debian with OpenRC instead of systemd, and the programs of a node.
+//! What hosts are made of that see nothing of the machine: Debian with OpenRC instead of systemd, and the programs of
+//! a node.
 //!
 //! All hosts of a version share their trees; what one of them writes lies above. Invariant: nothing secret is in
 //! what is shared, and a host can replace every file, as on a disk of its own.
@@ -14,17 +15,26 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{
     cached::{Folder, Key},
+    cgroups::Cgroups,
     debian::Tree,
+    host::{
+        Host,
+        spec::{HostSpec, kubelet_sysctls},
+    },
     network::REGISTRY_FOR_MACHINES,
     packages,
     programs::{self, Bins, Program, kubernetes::KubernetesVersion},
     progress::Progress,
+    slot::addresses::Slot,
 };
+
+/// What an init does before all else, and containerd where it is installed.
+pub(crate) const BOOT: &str = include_str!("host_root/boot.sh");
 
 /// A file of ours beside this one, and its place.
 macro_rules! file {
     ($path:literal, $mode:literal) => {
-        ($path, $mode, include_str!(concat!("root/", $path)))
+        ($path, $mode, include_str!(concat!("host_root/", $path)))
     };
 }
 
@@ -70,12 +80,12 @@ pub struct Disk {
     /// The uppermost first.
     pub(crate) trees: Vec<PathBuf>,
     /// Version of the kubelet in it.
-    pub(super) version: Option<KubernetesVersion>,
+    pub(crate) version: Option<KubernetesVersion>,
 }
 
 impl Disk {
     /// Whether a host with it may become a node.
-    pub(super) fn is_of_node(&self) -> bool {
+    pub(crate) fn is_of_node(&self) -> bool {
         self.version.is_some()
     }
 }
@@ -245,6 +255,42 @@ pub(crate) fn make_folders(root: &Path, file: &Path) -> Result<()> {
         .take_while(|folder| folder.starts_with(root))
     {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}
+
+/// A host with a root of its own, in a network of its own, whose top group is that of `groups`.
+pub(crate) fn spec(name: &str, folder: &Path, trees: &[PathBuf], groups: &Cgroups) -> HostSpec {
+    // overlayfs cannot lie on overlayfs, so containerd's layers are on the checkout's disk.
+    let mut binds = vec![
+        (folder.join("containerd"), "/var/lib/containerd".into()),
+        (folder.join("kubelet"), "/var/lib/kubelet".into()),
+    ];
+    let modules = Path::new("/lib/modules");
+    if modules.is_dir() {
+        binds.push((modules.into(), "/usr/lib/modules".into()));
+    }
+    HostSpec {
+        hostname: name.to_owned(),
+        folder: folder.to_path_buf(),
+        root: trees.to_vec(),
+        network: None,
+        copy_on_write: Vec::new(),
+        in_memory: vec!["/run".into()],
+        binds,
+        keep: Vec::new(),
+        pretended_sysctls: kubelet_sysctls(),
+        network_sysctls: BTreeMap::new(),
+        cgroup_join: groups.join_files(),
+    }
+}
+
+/// Takes the process that waits for a host's first one out of the host's groups: it is no part of the host, whose
+/// top group is for the groups below it.
+pub(crate) fn move_keeper(host: &Host, slot: Slot) -> Result<()> {
+    for file in Cgroups::of_slot(slot.number())?.join_files() {
+        fs::write(&file, host.keeper.pid.to_string())
+            .with_context(|| format!("{}: cannot be joined", file.display()))?;
     }
     Ok(())
 }
