@@ -110,14 +110,14 @@ impl Stage {
 
     /// Plays the nodes for as long as it is polled.
     async fn play(&self, nodes: Nodes) -> Result<()> {
-        let mut asked = BTreeMap::new();
+        let (mut asked, mut looks) = (BTreeMap::new(), tokio::time::interval(LOOK));
         loop {
+            looks.tick().await;
             let pods = self.pods();
             ensure!(pods.len() <= 1, "{pods:?} at once");
             for path in pods {
                 self.step(&path, nodes, &mut asked).await?;
             }
-            tokio::time::sleep(LOOK).await;
         }
     }
 
