@@ -149,6 +149,9 @@ const OPERATOR: &[Question] = &[
     ("create", "pods/eviction", "default", "", true),
     ("delete", "pods", "default", "", false),
     ("create", "pods", "default", "", false),
+    // Those that tell kubelets of a rotation in place, whose names are not known beforehand, either.
+    ("create", "pods", "kube-system", "", true),
+    ("patch", "pods", "kube-system", "", false),
     (
         "create",
         "clusterrolebindings.rbac.authorization.k8s.io",

@@ -7,6 +7,8 @@
 //! Invariant: the Node, its machine, and its pods with their containers are the same afterwards; the kubelet is another
 //! process with a certificate of the new authority, and what it had before is refused once the old one is dropped.
 
+use std::{collections::BTreeMap, time::Duration};
+
 use anyhow::{Context as _, Result, ensure};
 use api::{
     Machine, TenantCluster,
@@ -32,8 +34,16 @@ use suites::{
 };
 
 /// What a kubelet is on its machine: its process, and what it believes and shows.
-const KUBELET: &str = "pidof kubelet; sha256sum /etc/kubernetes/pki/ca.crt; \
-                       readlink /var/lib/kubelet/pki/kubelet-client-current.pem";
+const KUBELET: &str = r#"
+for process in /proc/[0-9]*; do
+    read -r name < "$process/comm" || continue
+    if [ "$name" = kubelet ]; then echo "$process"; fi
+done 2> /dev/null
+sha256sum /etc/kubernetes/pki/ca.crt
+readlink /var/lib/kubelet/pki/kubelet-client-current.pem
+"#;
+/// How long both authorities may take, with all that is rolled out for them.
+const TURN: Duration = Duration::from_secs(900);
 /// Nothing of a try stays on the machine.
 const LEFT: &str = "ls -d /etc/kubernetes/covey-renewal* /etc/kubernetes/bootstrap-kubelet.conf 2>/dev/null || true";
 
@@ -109,7 +119,7 @@ async fn life(s: &Scenario, tenant: &Tenant, kubectl: &Kubectl, host: &str) -> R
         });
         (over.count() == 2).then_some(())
     };
-    wait_for(&s.tenants(), "demo", "both are turned", PODS, is_over).await?;
+    wait_for(&s.tenants(), "demo", "both are turned", TURN, is_over).await?;
     tenant.settled(PODS).await?;
 
     let after = (node(tenant).await?, containers(tenant).await?);
@@ -137,7 +147,7 @@ async fn life(s: &Scenario, tenant: &Tenant, kubectl: &Kubectl, host: &str) -> R
     ensure!(said.starts_with("hello from web-"), "{said}");
     is_refused(s, tenant, &machine, &certificate).await?;
     pool.patch(json!({ "replicas": 0 })).await?;
-    let none = |all: &std::collections::BTreeMap<String, Machine>| all.is_empty().then_some(());
+    let none = |all: &BTreeMap<String, Machine>| all.is_empty().then_some(());
     wait_list(
         &pool.machines(),
         pool.own(),

@@ -308,7 +308,7 @@ fn plan_machines(
     give_way(&mut plan, observed, cluster, template, &sizing);
     create(&mut plan, observed, cluster, template, machines, &sizing);
     follow(&mut plan, pool, machines);
-    renewal::plan(&mut plan, cluster, machines);
+    renewal::plan(&mut plan, cluster, template, machines);
     let seen = status::Seen {
         machines,
         template,

@@ -3,35 +3,41 @@
 //! A turn is an annotation on the Machine with the time since when nodes are to have been told; what comes of it the Machine's
 //! status says, so a turn is neither taken back nor remembered elsewhere.
 //! Invariant: of a pool one machine has a turn until one was told, and then a tenth of them, and no more are missing by that;
-//! none while the pool changes otherwise, and none whose node is not ready: that one waits, and holds up nobody else. A turn
-//! that was given counts until its machine was told, is given up, or goes.
+//! none while the pool changes otherwise (one that was given up is replaced first), and none whose node is not ready: that one
+//! waits, and holds up nobody else. A turn that was given counts until its machine was told, or goes.
 
 use api::{Machine, TenantCluster, names};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use serde_json::json;
 
+use super::template::Template;
 use super::{Change, Plan, members};
 use crate::controllers::node_pool::observed::is_going;
-use crate::rotation::kubelets::{is_given_up, known_since, renewed, renewed_before};
+use crate::rotation::kubelets::{known_since, renewed, renewed_before};
 
 /// One in so many at a time, once one was told.
 const SHARE: usize = 10;
 
 /// Gives turns.
-pub(super) fn plan(plan: &mut Plan, cluster: &TenantCluster, machines: &[&Machine]) {
+pub(super) fn plan(
+    plan: &mut Plan,
+    cluster: &TenantCluster,
+    template: &Template,
+    machines: &[&Machine],
+) {
     let Some(since) = renewed_before(cluster) else {
         return;
     };
-    // Who drains, comes or is changed is missing, or about to be.
-    let is_still = plan.is_settled() && !machines.iter().any(|machine| is_going(machine));
-    if !is_still {
+    // Who drains, or is about to be replaced, is missing, or about to be.
+    let stays = |machine: &&Machine| !is_going(machine) && template.fits(machine);
+    if !plan.is_settled() || !machines.iter().all(stays) {
         return;
     }
     let (turns, waiting): (Vec<&Machine>, Vec<_>) = machines
         .iter()
         .copied()
-        .filter(|machine| is_of_before(machine, since) && !is_given_up(machine, since))
+        .filter(|machine| is_of_before(machine, since))
         .partition(|machine| has_turn(machine, since));
     let was_told = machines
         .iter()
