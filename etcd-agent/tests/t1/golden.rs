@@ -11,7 +11,7 @@ use serde_json::json;
 use testkit::programs::Programs;
 use testkit::waiting::{PATIENCE, ask_until};
 
-use self::planes::{Plane, Scene, list, print_line, say};
+use self::planes::{Plane, Scene, Source, list, print_line, say};
 use super::support::{Cluster, listing, marker, new_cluster};
 
 /// So many of one start are measured; more with this variable.
@@ -27,7 +27,7 @@ async fn what_began_with_a_golden_file_has_what_a_cold_start_has_and_shares_no_i
     cold.answer.is(0, "Start");
     let golden = scene.plane("golden", true).await?;
     golden.answer.is(0, "GoldenStart");
-    let said = format!("GoldenStart: {}: etcd-0", scene.golden.name);
+    let said = format!("GoldenStart: {}: etcd-0", scene.source.name);
     assert!(golden.answer.line.starts_with(&said), "{:?}", golden.answer);
     let other = scene.plane("other", true).await?;
     other.answer.is(0, "GoldenStart");
@@ -48,7 +48,7 @@ async fn what_began_with_a_golden_file_has_what_a_cold_start_has_and_shares_no_i
     let mut clusters = BTreeSet::new();
     let mut uids = BTreeSet::new();
     for plane in [&cold, &golden, &other] {
-        clusters.insert(scene.site.ids(&plane.member)?.0);
+        clusters.insert(scene.source.site.ids(&plane.member)?.0);
         uids.insert(plane.uid(("v1", "namespaces"), "/kube-system").await?);
         uids.insert(plane.uid(("v1", "services"), "default/kubernetes").await?);
     }
@@ -84,7 +84,10 @@ async fn what_began_with_a_golden_file_has_what_a_cold_start_has_and_shares_no_i
 async fn alike(scene: &Scene, cold: &Plane, plane: &Plane) -> Result<()> {
     ask_until("both have the same", PATIENCE, || async {
         let (one, two) = (cold.baked().await?, plane.baked().await?);
-        let keys = (cold.keys(&scene.site)?, plane.keys(&scene.site)?);
+        let keys = (
+            cold.keys(&scene.source.site)?,
+            plane.keys(&scene.source.site)?,
+        );
         let mut names = one.keys().chain(two.keys());
         let differs = names.find(|key| one.get(*key) != two.get(*key));
         Ok(match differs {
@@ -114,72 +117,76 @@ async fn golden_and_cold_starts_are_measured_in_turns() -> Result<()> {
             say(&[&plane]);
         }
     }
-    let size = fs::metadata(&scene.golden.path)?.len();
+    let size = fs::metadata(scene.source.path())?.len();
     print_line(&format!("{{\"goldenFileBytes\": {size}}}"));
     Ok(())
 }
 
 #[tokio::test]
 async fn golden_start_is_a_first_start_and_its_data_is_held_to_afterwards() -> Result<()> {
-    let Some(scene) = Scene::new().await? else {
+    let Some(source) = Source::bare().await? else {
         return Ok(());
     };
-    let volume = scene.site.volume("volume");
+    let volume = source.site.volume("volume");
     let cluster = Cluster::new("held", 1)?;
-    let told = scene.told(&cluster);
-    scene.gate(&volume, &told).is(0, "GoldenStart");
+    let told = source.told(&cluster);
+    source.gate(&volume, &told).is(0, "GoldenStart");
     assert!(!volume.join("covey-golden").exists());
     let said = marker(&volume);
     assert!(said["data"]["clusterID"].is_string(), "{said}");
 
     // Again, before etcd ever ran: the data is its own, and nothing is made anew.
     let before = listing(&volume);
-    scene.gate(&volume, &told).is(0, "Start");
+    source.gate(&volume, &told).is(0, "Start");
     assert_eq!(listing(&volume), before);
-    let member = scene.site.start(&[&volume], &cluster, &[]).await?.remove(0);
-    let (id, own) = scene.site.ids(&member)?;
+    let member = source
+        .site
+        .start(&[&volume], &cluster, &[])
+        .await?
+        .remove(0);
+    let (id, own) = source.site.ids(&member)?;
     let ids = json!({ "clusterID": format!("{id:x}"), "memberID": format!("{own:x}") });
     assert_eq!(said["data"], ids);
-    scene.site.put(&member, "a", "b")?;
+    source.site.put(&member, "a", "b")?;
     member.kill();
 
     // As a cold start of the same member: its identifiers are computed of the same.
-    let empty = scene.site.volume("empty");
-    scene.gate(&empty, &new_cluster(1)).is(0, "Start");
-    let member = scene.site.start(&[&empty], &cluster, &[]).await?.remove(0);
-    assert_eq!(scene.site.ids(&member)?, (id, own));
+    let empty = source.site.volume("empty");
+    source.gate(&empty, &new_cluster(1)).is(0, "Start");
+    let member = source.site.start(&[&empty], &cluster, &[]).await?.remove(0);
+    assert_eq!(source.site.ids(&member)?, (id, own));
     member.kill();
 
     // Lost, although the operator never looked: no second golden start.
     let away = volume.join(".away");
     fs::rename(volume.join("data"), &away)?;
-    scene.gate(&volume, &told).is(10, "VolumeLost");
+    source.gate(&volume, &told).is(10, "VolumeLost");
     fs::rename(&away, volume.join("data"))?;
-    scene.gate(&volume, &told).is(0, "Start");
+    source.gate(&volume, &told).is(0, "Start");
     Ok(())
 }
 
 #[tokio::test]
 async fn golden_file_that_cannot_be_used_leaves_a_cold_start_and_nothing_else() -> Result<()> {
-    let Some(scene) = Scene::new().await? else {
+    let Some(source) = Source::bare().await? else {
         return Ok(());
     };
     let cluster = Cluster::new("bad", 1)?;
-    let mut told = scene.told(&cluster);
+    let mut told = source.told(&cluster);
     // A byte of it is another one than it was.
-    let mut content = fs::read(&scene.golden.path)?;
+    let mut content = fs::read(source.path())?;
     let at = content.len() / 2;
     content[at] ^= 1;
-    fs::write(&scene.golden.path, &content)?;
-    let volume = scene.site.volume("flipped");
-    let answer = scene.gate(&volume, &told);
+    fs::write(source.path(), &content)?;
+    let volume = source.site.volume("flipped");
+    let answer = source.gate(&volume, &told);
     answer.is(0, "Start");
     assert!(answer.line.contains("has SHA-256"), "{answer:?}");
     assert!(listing(&volume).is_empty());
 
     // And who configured it was wrong, too: etcdutl says it.
     told["golden"]["sha256"] = json!(backup_format::Digest::of(&content).to_string());
-    let answer = scene.gate(&volume, &told);
+    let answer = source.gate(&volume, &told);
     answer.is(0, "Start");
     assert!(
         answer.line.contains("etcdutl could not restore"),
@@ -191,9 +198,13 @@ async fn golden_file_that_cannot_be_used_leaves_a_cold_start_and_nothing_else() 
     let left = volume.join("covey-golden/data/member/snap");
     fs::create_dir_all(&left)?;
     fs::write(left.join("db"), &content[..at])?;
-    scene.gate(&volume, &told).is(0, "Start");
+    source.gate(&volume, &told).is(0, "Start");
     assert!(listing(&volume).is_empty());
-    let member = scene.site.start(&[&volume], &cluster, &[]).await?.remove(0);
-    assert_eq!(scene.site.revision(&member)?, 1);
+    let member = source
+        .site
+        .start(&[&volume], &cluster, &[])
+        .await?
+        .remove(0);
+    assert_eq!(source.site.revision(&member)?, 1);
     Ok(())
 }

@@ -304,6 +304,16 @@ impl Site {
         revision.as_u64().context("etcd gave no revision")
     }
 
+    /// Writes a snapshot of all that it has.
+    pub(crate) fn save(&self, member: &Member, path: &Path) -> Result<()> {
+        let mut command = Command::new(&self.etcdctl);
+        command.args(["--endpoints", &member.url, "snapshot", "save"]);
+        let output = command.arg(path).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "etcdctl snapshot save: {said}");
+        Ok(())
+    }
+
     /// Names of all its keys.
     pub(crate) fn keys(&self, member: &Member) -> Result<BTreeSet<String>> {
         let found = self.etcdctl(&member.url, &["get", "", "--from-key", "--keys-only"])?;

@@ -39,11 +39,70 @@ const BAKED: [(&str, &str); 7] = [
     ("scheduling.k8s.io/v1", "priorityclasses"),
 ];
 
-/// What all of it needs.
-pub(crate) struct Scene {
+/// A golden file, and folders for whom it is given to.
+pub(crate) struct Source {
     pub(crate) site: Site,
-    pub(crate) programs: Programs,
-    pub(crate) golden: Golden,
+    /// The folder that it is in.
+    files: PathBuf,
+    pub(crate) name: String,
+    sha256: String,
+}
+
+impl Source {
+    /// With what a bare etcd has after three writes: enough for the gate, which looks at none of it. None, loudly, when
+    /// etcd is not built.
+    pub(crate) async fn bare() -> Result<Option<Self>> {
+        let Some(site) = Site::new()? else {
+            return Ok(None);
+        };
+        let files = site.volume("files");
+        let (volume, cluster) = (site.volume("first"), Cluster::new("first", 1)?);
+        let member = site.start(&[&volume], &cluster, &[]).await?.remove(0);
+        for key in ["a", "b", "c"] {
+            site.put(&member, &format!("/registry/roles/{key}"), key)?;
+        }
+        let name = "bare.db".to_owned();
+        site.save(&member, &files.join(&name))?;
+        member.kill();
+        let sum = backup_format::Digest::of(&fs::read(files.join(&name))?);
+        Ok(Some(Self {
+            site,
+            files,
+            name,
+            sha256: sum.to_string(),
+        }))
+    }
+
+    /// The file itself.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.files.join(&self.name)
+    }
+
+    /// What the operator says of a tenant cluster that never ran.
+    pub(crate) fn told(&self, cluster: &Cluster) -> Value {
+        let mut identity = new_cluster(1);
+        identity["golden"] = json!({
+            "file": self.name,
+            "sha256": self.sha256,
+            "token": cluster.token(),
+            "peerURL": cluster.peer_url(0),
+        });
+        identity
+    }
+
+    pub(crate) fn gate(&self, volume: &Path, identity: &Value) -> Answer {
+        let more = [
+            format!("--golden-files={}", self.files.display()),
+            format!("--etcdutl={}", self.site.folder().join("etcdutl").display()),
+        ];
+        gate_with(volume, "etcd-0", "new", identity, &more)
+    }
+}
+
+/// What control planes need.
+pub(crate) struct Scene {
+    pub(crate) source: Source,
+    programs: Programs,
 }
 
 /// A control plane: an etcd, and a kube-apiserver on it.
@@ -93,32 +152,17 @@ impl Scene {
         };
         let make = move || lab::golden::ensure(&bins, version, &wanted, &folder);
         let golden = tokio::task::spawn_blocking(make).await??;
-        Ok(Some(Self {
+        let Golden {
+            name, sha256, path, ..
+        } = golden;
+        let files = path.parent().context("it has no folder")?.to_owned();
+        let source = Source {
             site,
-            programs,
-            golden,
-        }))
-    }
-
-    /// What the operator says of a tenant cluster that never ran.
-    pub(crate) fn told(&self, cluster: &Cluster) -> Value {
-        let mut identity = new_cluster(1);
-        identity["golden"] = json!({
-            "file": self.golden.name,
-            "sha256": self.golden.sha256,
-            "token": cluster.token(),
-            "peerURL": cluster.peer_url(0),
-        });
-        identity
-    }
-
-    pub(crate) fn gate(&self, volume: &Path, identity: &Value) -> Answer {
-        let files = self.golden.path.parent().unwrap();
-        let more = [
-            format!("--golden-files={}", files.display()),
-            format!("--etcdutl={}", self.site.folder().join("etcdutl").display()),
-        ];
-        gate_with(volume, "etcd-0", "new", identity, &more)
+            files,
+            name,
+            sha256,
+        };
+        Ok(Some(Self { source, programs }))
     }
 
     /// Has a plane served by another kube-apiserver, as an upgrade does.
@@ -131,18 +175,23 @@ impl Scene {
 
     /// Starts one, empty or with the golden file.
     pub(crate) async fn plane(&self, name: &str, is_golden: bool) -> Result<Plane> {
-        let volume = self.site.volume(name);
+        let volume = self.source.site.volume(name);
         let cluster = Cluster::new(name, 1)?;
         let identity = match is_golden {
-            true => self.told(&cluster),
+            true => self.source.told(&cluster),
             false => new_cluster(1),
         };
         let begun = Instant::now();
-        let answer = self.gate(&volume, &identity);
-        let member = self.site.start(&[&volume], &cluster, &[]).await?.remove(0);
+        let answer = self.source.gate(&volume, &identity);
+        let member = self
+            .source
+            .site
+            .start(&[&volume], &cluster, &[])
+            .await?
+            .remove(0);
         let etcd_s = begun.elapsed().as_secs_f64();
         if is_golden {
-            let keys = self.site.keys(&member)?;
+            let keys = self.source.site.keys(&member)?;
             let foreign: Vec<_> = keys
                 .iter()
                 .filter(|key| {
@@ -153,11 +202,11 @@ impl Scene {
                 .collect();
             assert!(foreign.is_empty() && keys.len() > 100, "{foreign:?}");
         }
-        let base = self.site.revision(&member)?;
+        let base = self.source.site.revision(&member)?;
         let server = self
             .serve(name, member.url(), &self.programs.kube_apiserver)
             .await?;
-        let revisions = self.site.revision(&member)?.saturating_sub(base);
+        let revisions = self.source.site.revision(&member)?.saturating_sub(base);
         Ok(Plane {
             etcd_cpu_s: cpu_s(member.pid())?,
             revisions,
@@ -171,7 +220,7 @@ impl Scene {
     }
 
     async fn serve(&self, name: &str, etcd: &str, program: &Path) -> Result<Server> {
-        let folder = self.site.volume(&format!("{name}-apiserver"));
+        let folder = self.source.site.volume(&format!("{name}-apiserver"));
         let port = unused()?;
         let flags = apiserver_flags(&folder, &Flags { etcd, port })?;
         let log = folder.join("log");
