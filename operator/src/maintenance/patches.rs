@@ -110,13 +110,18 @@ impl Patch {
             parse(text).is_ok_and(|taken| is_same_minor(&taken, &asked) && taken > asked)
         };
         let noted = status.rollout.as_ref().and_then(|r| r.patch.as_ref());
-        let noted = noted.filter(|noted| is_newer(&noted.version));
-        if !cluster.spec.maintenance.auto_patch {
-            return noted.filter(|noted| noted.asked == self.asked).cloned();
+        let is_said = noted.is_some_and(|noted| noted.asked == self.asked);
+        if !is_said && !cluster.spec.maintenance.auto_patch {
+            return None;
         }
-        let taken = noted.map(|noted| &noted.version);
-        let taken = taken.or(status.version.as_ref().filter(|serves| is_newer(serves)));
-        taken.map(|version| PatchStatus {
+        let serves = status.version.as_ref();
+        // One that was taken back, or withdrawn, leaves the one before it.
+        let stands =
+            |version: &&String| serves == Some(*version) || cluster.spec.version == **version;
+        let taken = noted.map(|noted| &noted.version).filter(stands);
+        let mut taken = taken.into_iter().chain(serves);
+        let version = taken.find(|version| is_newer(version))?;
+        Some(PatchStatus {
             version: version.clone(),
             asked: self.asked.clone(),
         })

@@ -216,6 +216,13 @@ fn what_was_rolled_back_from_is_not_tried_again_by_itself() {
     );
     later.spec.upgrade.retry = 1;
     assert_eq!(decided(&later, &offers(&["1.35.6"])).0, "1.35.6");
+    // What is noted of it goes once it is withdrawn, and what was taken before stays noted.
+    let kept = |settings: &Settings| {
+        let (seen, patch) = taken(cluster.clone(), None, settings, now());
+        patch.kept(&seen).map(|patch| patch.version)
+    };
+    assert_eq!(kept(&offers(&["1.35.6"])), some("1.35.6"));
+    assert_eq!(kept(&offers(&["1.35.5"])), some("1.35.5"));
     // Who wants no more patches keeps what was taken before.
     cluster.spec.maintenance.auto_patch = false;
     assert_eq!(

@@ -205,7 +205,7 @@ fn what_speaks_against_a_patch_keeps_it_from_beginning_as_any_upgrade() {
     world.preflight = troubled();
     world.settle();
     assert!(apiserver(&world).ends_with(":v1.35.4"));
-    assert_eq!(checks(&world), ["Kubelets", "Webhooks"]);
+    assert_eq!(checks(&world), ["Webhooks"]);
     assert_eq!(world.condition("Progressing").1, "UpgradeBlocked");
     let plan = plan(&world.observe(), &world.settings, world.now);
     assert_eq!(plan.rollout, None, "it keeps no place from others");
