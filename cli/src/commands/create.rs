@@ -2,10 +2,13 @@
 //!
 //! Invariant: what is there already is never overwritten.
 
+use std::fs;
+use std::path::Path;
+
 use api::{NodePool, TenantCluster};
 use kube::Client;
 use kube::api::{Api, DynamicObject, PostParams};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::change::MANAGER;
 use super::wait::{say_readiness, until};
@@ -20,8 +23,13 @@ use crate::manifest::{self, Manifest};
 use crate::output::{result, say, structured};
 
 pub(super) async fn cluster(global: &Global, args: &CreateCluster) -> Result<Exit, Failure> {
+    // Before anything is asked.
+    let spec = match &args.file {
+        Some(file) => manifest::spec_of(&read(file)?, &args.name)?,
+        None => json!({}),
+    };
     let connection = connect(global).await?;
-    let manifests = manifest::cluster(args, &connection.namespace);
+    let manifests = manifest::cluster(args, spec, &connection.namespace);
     if !make(global, &connection, &manifests, args.dry_run).await? {
         return Ok(Exit::Done);
     }
@@ -58,6 +66,18 @@ pub(super) async fn cluster(global: &Global, args: &CreateCluster) -> Result<Exi
         &format!("go on with: covey kubeconfig {name} --file {name}.kubeconfig"),
     );
     Ok(Exit::Done)
+}
+
+/// The text of a file.
+fn read(file: &Path) -> Result<String, Failure> {
+    fs::read_to_string(file).map_err(|error| {
+        let what = format!("cannot read {}: {error}", file.display());
+        Failure::new(
+            Exit::Failed,
+            &what,
+            "name a file that you may read with `--file`",
+        )
+    })
 }
 
 pub(super) async fn pool(global: &Global, args: &CreatePool) -> Result<Exit, Failure> {
