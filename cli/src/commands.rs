@@ -27,6 +27,7 @@ mod here;
 mod kubeconfig;
 mod logs;
 mod man;
+pub(crate) mod names;
 mod near;
 mod ours;
 mod overview;

@@ -47,7 +47,12 @@ fn main() -> ExitCode {
         let words: Vec<_> = words
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
-        let told = output::result(&complete::answer(Args::command(), &words));
+        let mut root = Args::command();
+        root.build();
+        let line = complete::line(&root, &words);
+        let kind = line.kind();
+        let names = kind.map(|kind| commands::names::names(kind, line.flags()));
+        let told = output::result(&line.answer(names.unwrap_or_default()));
         return told.map_or(Exit::Failed, |()| Exit::Done).into();
     }
     let mut command = command(Path::new(&called));

@@ -7,6 +7,7 @@ use kube::core::ApiResource;
 use serde_json::{Map, Value, json};
 
 use crate::args::create::{CreateCluster, CreatePool, Endpoint};
+use crate::exit::{Exit, Failure};
 
 /// An object to make, and how the API calls its kind.
 pub(crate) struct Manifest {
@@ -14,10 +15,45 @@ pub(crate) struct Manifest {
     pub(crate) object: Value,
 }
 
-/// The TenantCluster, and the NodePool of its first machines where some are wanted.
-pub(crate) fn cluster(args: &CreateCluster, namespace: &str) -> Vec<Manifest> {
-    let mut spec = json!({ "version": args.version });
-    let mut endpoint = Map::new();
+/// The spec of the TenantCluster in a file.
+pub(crate) fn spec_of(text: &str, name: &str) -> Result<Value, Failure> {
+    let unread = |why: &str| {
+        let what = format!("the file has no TenantCluster that could be made: {why}");
+        let mend = "write one object with `kind: TenantCluster` and its `spec`";
+        Failure::new(Exit::Usage, &what, mend)
+    };
+    let object: Value = serde_saphyr::from_str(text).map_err(|error| unread(&error.to_string()))?;
+    if object["kind"] != "TenantCluster" || !object["spec"].is_object() {
+        return Err(unread("it is of another kind, or has no spec"));
+    }
+    // Fields are of the kinds that they are to be, whatever the flags add; a version may be one of those.
+    let mut whole = object.clone();
+    if whole["spec"]["version"].is_null() {
+        whole["spec"]["version"] = json!("");
+    }
+    if whole["metadata"].is_null() {
+        whole["metadata"] = json!({});
+    }
+    serde_json::from_value::<TenantCluster>(whole).map_err(|error| unread(&error.to_string()))?;
+    let called = object["metadata"]["name"].as_str();
+    match called.filter(|called| *called != name) {
+        Some(called) => {
+            let what = format!("the TenantCluster of the file is called {called}, and not {name}");
+            let mend = format!("`covey create cluster {called}`, or take `metadata.name` out");
+            Err(Failure::new(Exit::Usage, &what, &mend))
+        }
+        None => Ok(object["spec"].clone()),
+    }
+}
+
+/// The TenantCluster, and the NodePool of its first machines where some are wanted. What `spec` has of a file stays,
+/// where no flag says otherwise.
+pub(crate) fn cluster(args: &CreateCluster, mut spec: Value, namespace: &str) -> Vec<Manifest> {
+    if let Some(version) = &args.version {
+        spec["version"] = json!(version);
+    }
+    let of_file = spec["controlPlane"]["endpoint"].as_object().cloned();
+    let mut endpoint = of_file.unwrap_or_default();
     if let Some(type_) = args.endpoint {
         let type_ = match type_ {
             Endpoint::ClusterIp => "ClusterIP",
@@ -42,7 +78,7 @@ pub(crate) fn cluster(args: &CreateCluster, namespace: &str) -> Vec<Manifest> {
         spec["addons"][addon]["enabled"] = json!(is_on);
     }
     if let Some(target) = &args.backup {
-        spec["backup"] = json!({ "target": target });
+        spec["backup"]["target"] = json!(target);
     }
     let resource = ApiResource::erase::<TenantCluster>(&());
     let mut all = vec![manifest(resource, namespace, &args.name, spec)];
@@ -116,7 +152,7 @@ mod tests {
     fn made(line: &str) -> Vec<Manifest> {
         let args = Args::try_parse_from(line.split(' ')).unwrap();
         match args.command {
-            Command::Create(Create::Cluster(args)) => cluster(&args, "team-a"),
+            Command::Create(Create::Cluster(args)) => cluster(&args, json!({}), "team-a"),
             Command::Create(Create::Pool(args)) => vec![pool(&args, "team-a")],
             other => panic!("{other:?}"),
         }
@@ -167,5 +203,36 @@ mod tests {
         assert_eq!(spec["labels"], json!({"tier": "web"}));
         let taint = json!({"key": "tier", "value": "web", "effect": "NoSchedule"});
         assert_eq!(spec["taints"], json!([taint]));
+    }
+
+    #[test]
+    fn a_file_is_taken_and_flags_go_before_it() {
+        let file = "kind: TenantCluster\nmetadata: {name: demo}\nspec:\n  version: 1.35.4\n  etcd: {replicas: 3}\n  controlPlane:\n    endpoint: {host: a.example.com}\n";
+        let spec = spec_of(file, "demo").unwrap();
+        let args = "covey create cluster demo -f x --endpoint node-port --version 1.36.1";
+        let parsed = Args::try_parse_from(args.split(' ')).unwrap();
+        let Command::Create(Create::Cluster(args)) = parsed.command else {
+            panic!("{args}");
+        };
+        let made = cluster(&args, spec, "team-a");
+        let spec = &made[0].object["spec"];
+        assert_eq!(
+            (&spec["version"], &spec["etcd"]["replicas"]),
+            (&json!("1.36.1"), &json!(3))
+        );
+        let endpoint = json!({"host": "a.example.com", "type": "NodePort"});
+        assert_eq!(spec["controlPlane"]["endpoint"], endpoint);
+        let other = spec_of(file, "other").unwrap_err();
+        assert!(other.what.contains("called demo, and not other"), "{other}");
+        for bad in [
+            "a: [",
+            "kind: NodePool\nspec: {}",
+            "kind: TenantCluster",
+            "kind: TenantCluster\nspec: {controlPlane: big}",
+        ] {
+            assert_eq!(spec_of(bad, "demo").unwrap_err().exit, Exit::Usage, "{bad}");
+        }
+        // One of them has to say it.
+        assert!(Args::try_parse_from(["covey", "create", "cluster", "demo"]).is_err());
     }
 }

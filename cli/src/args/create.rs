@@ -2,6 +2,8 @@
 //!
 //! Invariant: what has no flag has the definition's default; nothing is defaulted twice.
 
+use std::path::PathBuf;
+
 use api::node_pool::{Taint, TaintEffect};
 use clap::{Args as ClapArgs, ValueEnum};
 
@@ -47,8 +49,16 @@ pub(crate) struct CreateCluster {
     /// Its name
     pub(crate) name: String,
     /// Version of Kubernetes: 1.35.4
-    #[arg(long = "version", id = "kubernetes", value_name = "VERSION")]
-    pub(crate) version: String,
+    #[arg(
+        long = "version",
+        id = "kubernetes",
+        value_name = "VERSION",
+        required_unless_present = "from"
+    )]
+    pub(crate) version: Option<String>,
+    /// File with a TenantCluster, in YAML or JSON, whose spec is taken; what flags say goes before it
+    #[arg(long = "file", short = 'f', id = "from", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
     /// How its API is published
     #[arg(long, value_enum)]
     pub(crate) endpoint: Option<Endpoint>,

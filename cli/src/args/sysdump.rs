@@ -21,9 +21,8 @@ pub(crate) struct Sysdump {
     /// Of logs only what is younger: 10m, 1h
     #[arg(long, default_value = "1h", value_parser = time, value_name = "TIME")]
     pub(crate) since: Duration,
-    /// Most mebibytes of everything together, before it is compressed; of logs the end is kept
-    #[arg(long, default_value_t = 100, value_name = "MEBIBYTES")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
+    /// Most bytes of everything together, before it is compressed, 1Mi to 1Gi; of logs the end is kept
+    #[arg(long, default_value = "100Mi", value_name = "BYTES", value_parser = mebibytes)]
     pub(crate) max_size: u32,
     /// Put a keyed hash in the place of each name and address; what it stands for is in <FILE>.names, which you keep
     #[arg(long, conflicts_with = "list")]
@@ -34,4 +33,33 @@ pub(crate) struct Sysdump {
     /// Namespace of the operator
     #[arg(long, env = "COVEY_OPERATOR_NAMESPACE", default_value = "covey-system")]
     pub(crate) operator_namespace: String,
+}
+
+/// Mebibytes of `100Mi` or `1Gi`; a number alone is of mebibytes.
+fn mebibytes(text: &str) -> Result<u32, String> {
+    let (number, times) = match (text.strip_suffix("Mi"), text.strip_suffix("Gi")) {
+        (Some(number), _) => (number, 1),
+        (None, Some(number)) => (number, 1024),
+        (None, None) => (text, 1),
+    };
+    let number = number.parse::<u32>().ok();
+    let size = number.and_then(|number| number.checked_mul(times));
+    size.filter(|size| (1..=1024).contains(size))
+        .ok_or_else(|| "write a size from 1Mi to 1Gi, as 100Mi".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_written_as_in_kubernetes() {
+        assert_eq!(
+            (mebibytes("100Mi"), mebibytes("1Gi"), mebibytes("5")),
+            (Ok(100), Ok(1024), Ok(5))
+        );
+        for bad in ["0Mi", "2Gi", "100M", "", "Mi", "-1", "4294967295Gi"] {
+            assert!(mebibytes(bad).is_err(), "{bad}");
+        }
+    }
 }

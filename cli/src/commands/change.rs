@@ -27,9 +27,15 @@ pub(super) async fn scale(global: &Global, args: &Scale) -> Result<Exit, Failure
         let (min, max) = (autoscaling.min, autoscaling.max);
         let what =
             format!("the autoscaler decides how many machines {name} has, between {min} and {max}");
-        let mend =
-            "change `spec.autoscaling.min` or `spec.autoscaling.max`, or remove `spec.autoscaling`";
-        return Err(Failure::new(Exit::Refused, &what, mend));
+        let bound = if wanted > max {
+            format!("raise `spec.autoscaling.max` to {wanted}")
+        } else if wanted < min {
+            format!("lower `spec.autoscaling.min` to {wanted}")
+        } else {
+            "change `spec.autoscaling.min` or `spec.autoscaling.max`".to_owned()
+        };
+        let mend = format!("{bound}, or remove `spec.autoscaling`");
+        return Err(Failure::new(Exit::Refused, &what, &mend));
     }
     let patch = json!({ "spec": { "replicas": wanted } });
     let params = params();

@@ -2,10 +2,13 @@
 //!
 //! Invariant: what is there already is never overwritten.
 
+use std::fs;
+use std::path::Path;
+
 use api::{NodePool, TenantCluster};
 use kube::Client;
 use kube::api::{Api, DynamicObject, PostParams};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::change::MANAGER;
 use super::wait::{say_readiness, until};
@@ -20,8 +23,13 @@ use crate::manifest::{self, Manifest};
 use crate::output::{result, say, structured};
 
 pub(super) async fn cluster(global: &Global, args: &CreateCluster) -> Result<Exit, Failure> {
+    // Before anything is asked.
+    let spec = match &args.file {
+        Some(file) => manifest::spec_of(&read(file)?, &args.name)?,
+        None => json!({}),
+    };
     let connection = connect(global).await?;
-    let manifests = manifest::cluster(args, &connection.namespace);
+    let manifests = manifest::cluster(args, spec, &connection.namespace);
     if !make(global, &connection, &manifests, args.dry_run).await? {
         return Ok(Exit::Done);
     }
@@ -58,6 +66,18 @@ pub(super) async fn cluster(global: &Global, args: &CreateCluster) -> Result<Exi
         &format!("go on with: covey kubeconfig {name} --file {name}.kubeconfig"),
     );
     Ok(Exit::Done)
+}
+
+/// The text of a file.
+fn read(file: &Path) -> Result<String, Failure> {
+    fs::read_to_string(file).map_err(|error| {
+        let what = format!("cannot read {}: {error}", file.display());
+        Failure::new(
+            Exit::Failed,
+            &what,
+            "name a file that you may read with `--file`",
+        )
+    })
 }
 
 pub(super) async fn pool(global: &Global, args: &CreatePool) -> Result<Exit, Failure> {
@@ -170,7 +190,52 @@ async fn create(
         field_manager: Some(MANAGER.to_owned()),
     };
     let made = api.create(&params, &object).await;
-    let mut made = made.map_err(|error| Failure::of(&act, &error))?;
+    let mut made = made.map_err(|error| {
+        let failure = Failure::of(&act, &error);
+        named_better(failure, &manifest.resource.kind, name)
+    })?;
     made.metadata.managed_fields = None;
     serde_json::to_value(made).map_err(invalid)
+}
+
+/// The same failure, and where it is about a name that can be none, one that can.
+fn named_better(mut failure: Failure, kind: &str, name: &str) -> Failure {
+    if failure.exit != Exit::Refused || !failure.mend.is_empty() {
+        return failure;
+    }
+    if let Some(better) = proper(name) {
+        let what = match kind {
+            "NodePool" => "pool",
+            _ => "cluster",
+        };
+        failure.mend = format!("try: covey create {what} {better}");
+    }
+    failure
+}
+
+/// A DNS label (RFC 1123) that is like a name; none of what is one already, or is like none.
+fn proper(name: &str) -> Option<String> {
+    let plain = name.to_lowercase();
+    let plain = plain.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let plain = plain.trim_matches('-');
+    let begins = plain.starts_with(|c: char| c.is_ascii_lowercase());
+    (plain != name && begins).then(|| plain.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_can_be_none_has_one_that_is_like_it() {
+        assert_eq!(proper("Demo_1").as_deref(), Some("demo-1"));
+        assert_eq!(proper("-web.").as_deref(), Some("web"));
+        assert_eq!(proper("demo"), None);
+        assert_eq!(proper("1st"), None);
+        let refused = Failure::new(Exit::Refused, "no", "");
+        let told = named_better(refused, "NodePool", "Web");
+        assert_eq!(told.mend, "try: covey create pool web");
+        let other = Failure::new(Exit::NotAllowed, "no", "ask");
+        assert_eq!(named_better(other.clone(), "NodePool", "Web"), other);
+    }
 }

@@ -6,8 +6,9 @@
 use std::io::{self, BufRead as _, IsTerminal as _};
 
 use api::{Machine, NodePool, TenantCluster};
-use kube::ResourceExt as _;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
 use kube::api::{Api, DeleteParams, ListParams, Preconditions};
+use kube::{Client, ResourceExt as _};
 
 use super::describe::find;
 use super::wait::{Watched, until};
@@ -25,9 +26,11 @@ pub(super) async fn cluster(global: &Global, args: &DeleteOne) -> Result<Exit, F
     let name = &args.name;
     let cluster = find(&connection.client, &connection.namespace, name).await?;
     let machines = machines(&connection, |machine| machine.spec.cluster_name == *name).await;
+    let space = cluster.status.as_ref().and_then(|s| s.namespace.as_deref());
     let goes = format!(
-        "TenantCluster {name} in {}: its control plane, etcd with all data, volumes, load balancers and {machines}",
-        connection.namespace
+        "TenantCluster {name} in {}: its control plane, etcd with all data, {} and {machines}",
+        connection.namespace,
+        within(&connection.client, space).await
     );
     let clusters: Api<TenantCluster> = Api::namespaced(connection.client, &connection.namespace);
     Box::pin(one(global, args, &clusters, &cluster, &goes)).await
@@ -43,6 +46,40 @@ pub(super) async fn pool(global: &Global, args: &DeleteOne) -> Result<Exit, Fail
     let machines = machines(&connection, |machine| machine.spec.pool_name == *name).await;
     let goes = format!("NodePool {name} in {}: {machines}", connection.namespace);
     Box::pin(one(global, args, &pools, &pool, &goes)).await
+}
+
+/// What else goes with a tenant namespace. That it is not known keeps nobody from deleting.
+async fn within(client: &Client, space: Option<&str>) -> String {
+    let Some(space) = space else {
+        return "volumes, load balancers".to_owned();
+    };
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), space);
+    let services: Api<Service> = Api::namespaced(client.clone(), space);
+    let all = ListParams::default;
+    let (claims, services) = tokio::join!(
+        request::all(&claims, all(), request::PAGES),
+        request::all(&services, all(), request::PAGES),
+    );
+    let balancers = services.map(|all| all.iter().filter(|one| is_balancer(one)).count());
+    format!(
+        "{}, {}",
+        counted(claims.map(|all| all.len()).ok(), "volume"),
+        counted(balancers.ok(), "load balancer")
+    )
+}
+
+fn is_balancer(service: &Service) -> bool {
+    let type_ = service.spec.as_ref().and_then(|spec| spec.type_.as_deref());
+    type_ == Some("LoadBalancer")
+}
+
+/// `1 volume`, `3 volumes`, and `volumes` where nobody knows how many.
+fn counted(count: Option<usize>, what: &str) -> String {
+    match count {
+        Some(1) => format!("1 {what}"),
+        Some(count) => format!("{count} {what}s"),
+        None => format!("{what}s"),
+    }
 }
 
 /// How many machines go; that it is not known does not keep anybody from deleting.
@@ -97,4 +134,16 @@ pub(super) fn is_confirmed(name: &str, act: &str, nothing: &str) -> Result<bool,
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
     Ok(read.is_ok() && line.trim() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_counted_has_no_number() {
+        assert_eq!(counted(Some(1), "volume"), "1 volume");
+        assert_eq!(counted(Some(0), "volume"), "0 volumes");
+        assert_eq!(counted(None, "load balancer"), "load balancers");
+    }
 }

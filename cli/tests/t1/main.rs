@@ -21,6 +21,7 @@ use tokio::process::Command;
 mod access;
 mod dashboard;
 mod day_to_day;
+mod looking;
 mod overview;
 mod up;
 
@@ -384,7 +385,7 @@ async fn what_is_made_and_changed_is_what_was_asked_for_and_refusals_say_why() -
     let pools: Api<NodePool> = Api::namespaced(client, &namespace);
 
     let bad = shell.run("create cluster Demo_1 --version 1.35.4").await?;
-    bad.expect(7, &[], &["Demo_1"]);
+    bad.expect(7, &[], &["Demo_1", "try: covey create cluster demo-1"]);
     let dry = shell
         .run("create cluster demo --version 1.35.4 --dry-run client")
         .await?;

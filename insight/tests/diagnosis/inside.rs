@@ -1,6 +1,6 @@
 //! What is seen from here, before an installation, and inside of a tenant cluster.
 //!
-//! Invariant: each row begins with a whole installation.
+//! Invariant: each row begins with a whole installation. Long because it is one table.
 
 use insight::before::Before;
 use insight::check::Check;
