@@ -47,12 +47,15 @@ pub fn apiserver_flags(folder: &Path, flags: &Flags<'_>) -> Result<Started> {
         Ok::<_, anyhow::Error>(path.display().to_string())
     };
     let accounts = write("service-accounts.key", &key.serialize_pem())?;
+    let verified_by = write("service-accounts.pub", &key.public_key_pem())?;
     let tokens = write(
         "tokens.csv",
         &format!("{token},admin,admin,\"system:masters\"\n"),
     )?;
     let own = folder.join("apiserver");
     let args = [
+        // It is one of the names of its certificate.
+        ("advertise-address", Ipv4Addr::LOCALHOST.to_string()),
         ("authorization-mode", "Node,RBAC".to_owned()),
         ("bind-address", Ipv4Addr::LOCALHOST.to_string()),
         ("cert-dir", own.display().to_string()),
@@ -68,7 +71,7 @@ pub fn apiserver_flags(folder: &Path, flags: &Flags<'_>) -> Result<Started> {
             "service-account-issuer",
             "https://kubernetes.default.svc.cluster.local".to_owned(),
         ),
-        ("service-account-key-file", accounts.clone()),
+        ("service-account-key-file", verified_by),
         ("service-account-signing-key-file", accounts),
         ("service-cluster-ip-range", "100.64.0.0/20".to_owned()),
         ("token-auth-file", tokens),
