@@ -172,6 +172,22 @@ pub struct TenantClusterSpec {
     pub paused: bool,
 }
 
+impl TenantCluster {
+    /// The version that it is brought to, as its status says; none where that runs. The operator may have taken a newer patch
+    /// than `spec.version` asks for.
+    #[must_use]
+    pub fn version_to_be(&self) -> Option<&str> {
+        let status = self.status.as_ref();
+        let runs = status.and_then(|status| status.version.as_deref());
+        let upgrade = status.and_then(|status| status.upgrade.as_ref());
+        let patch = status.and_then(|status| status.rollout.as_ref()?.patch.as_ref());
+        let wanted = upgrade.map(|upgrade| upgrade.to.as_str());
+        let wanted = wanted.or(patch.map(|patch| patch.version.as_str()));
+        let wanted = wanted.unwrap_or(self.spec.version.trim_start_matches('v'));
+        (runs != Some(wanted)).then_some(wanted)
+    }
+}
+
 /// kube-apiserver, and apart from it kube-controller-manager and kube-scheduler, which share a pod.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -146,7 +146,7 @@ fn title(one: &ClusterPage<'_>) -> Markup {
             "Kubernetes",
             html! {
                 (shown(version))
-                @if let Some(to) = to_be(&one.cluster) { " (to be " (shown(to)) ")" }
+                @if let Some(to) = one.cluster.version_to_be() { " (to be " (shown(to)) ")" }
             },
         ),
     ];
@@ -174,18 +174,6 @@ fn title(one: &ClusterPage<'_>) -> Markup {
         @if !said.is_current && !is_going { p .hint { "The operator has not seen the newest spec yet: what stands here is of the one before." } }
         (details(&facts))
     }
-}
-
-/// The version that it is brought to; none where that runs. The operator may have taken a newer patch than is asked for.
-fn to_be(cluster: &TenantCluster) -> Option<&str> {
-    let status = cluster.status.as_ref();
-    let runs = status.and_then(|status| status.version.as_deref());
-    let upgrade = status.and_then(|status| status.upgrade.as_ref());
-    let patch = status.and_then(|status| status.rollout.as_ref()?.patch.as_ref());
-    let wanted = upgrade.map(|upgrade| upgrade.to.as_str());
-    let wanted = wanted.or(patch.map(|patch| patch.version.as_str()));
-    let wanted = wanted.unwrap_or(cluster.spec.version.trim_start_matches('v'));
-    (runs != Some(wanted)).then_some(wanted)
 }
 
 /// A button that changes something, or why it is off.

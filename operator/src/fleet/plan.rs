@@ -17,6 +17,8 @@ use tenant_cp::windows::{self, Read};
 use super::tenant::{Standing, Tenant};
 use crate::rollouts::queue::Gate;
 
+mod told;
+
 /// What is seen.
 #[derive(Clone, Debug)]
 pub struct Observed<'a> {
@@ -430,7 +432,7 @@ fn status(
         _ => None,
     };
     let in_flight = status.waves.iter().any(|wave| wave.in_flight > 0);
-    let (progressing, degraded) = conditions(&state, in_flight);
+    let (progressing, degraded) = state.told(in_flight);
     let generation = policy.metadata.generation;
     for (type_, (value, reason, message)) in [
         (ConditionType::Progressing, progressing),
@@ -441,75 +443,6 @@ fn status(
         set_condition(list, type_, value, reason, &message, generation, time);
     }
     status
-}
-
-type Said = (ConditionStatus, Reason, String);
-
-/// `Progressing` and `Degraded`.
-fn conditions(state: &Now, in_flight: bool) -> (Said, Said) {
-    let fine = || (ConditionStatus::False, Reason::AsExpected, String::new());
-    let progresses = |reason, message: String| {
-        let progressing = (ConditionStatus::True, reason, message);
-        (progressing, fine())
-    };
-    let stands = |reason, message: String| {
-        let progressing = (in_flight.into(), reason, message.clone());
-        (progressing, (ConditionStatus::True, reason, message))
-    };
-    match state {
-        Now::Rest(_) if in_flight => {
-            progresses(Reason::RollingOut, "the last ones are under way".to_owned())
-        }
-        Now::Rest(held) => {
-            let message = held.map_or(String::new(), |(count, until)| {
-                format!(
-                    "{count} are held back by their spec.maintenance.heldUntil, the first of them until {until}"
-                )
-            });
-            let progressing = (ConditionStatus::False, Reason::FleetRolledOut, message);
-            (progressing, fine())
-        }
-        Now::Unusable(why) => stands(Reason::FleetPolicyUnusable, why.clone()),
-        Now::Halted(halted) => stands(
-            Reason::FleetHalted,
-            format!(
-                "{} failed: {}; nobody else begins. Mend it (or pause or delete it), then set spec.retry to another \
-                 number than {}",
-                halted.tenant_cluster, halted.message, halted.retry
-            ),
-        ),
-        Now::Held => {
-            let message = "spec.held is true: nobody begins; set it to false to go on";
-            let progressing = (in_flight.into(), Reason::FleetHeld, message.to_owned());
-            (progressing, fine())
-        }
-        Now::Closed => progresses(
-            Reason::WaitingForWindow,
-            "nobody begins until a window of spec.windows opens".to_owned(),
-        ),
-        Now::WaveHeld { wave, until } => progresses(
-            Reason::WaveHeld,
-            format!(
-                "wave {wave} is held back until {until} by its heldUntil: nobody else begins before"
-            ),
-        ),
-        Now::Soaks { wave, until } => progresses(
-            Reason::WaveSoaking,
-            format!("wave {wave} is whole, and the next one begins at {until}"),
-        ),
-        Now::Rolls { wave } => progresses(Reason::RollingOut, format!("wave {wave} is rolled out")),
-        Now::Awaits {
-            wave,
-            tenant,
-            opens,
-        } => progresses(
-            Reason::WaitingForWindow,
-            format!(
-                "wave {wave} waits for windows of its tenant clusters (spec.maintenance.windows): the next one opens at \
-                 {opens}, of {tenant}"
-            ),
-        ),
-    }
 }
 
 /// The status of a policy that is not followed, because there is an older one.
