@@ -21,6 +21,7 @@ mod maintenance;
 mod nodes;
 mod pod_metadata;
 mod pod_security;
+mod profile;
 mod resources;
 mod rotation;
 mod scheduling;
@@ -49,6 +50,7 @@ pub use maintenance::Maintenance;
 pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;
 pub use pod_security::{PodSecurity, PodSecurityLevel};
+pub use profile::Profile;
 pub use resources::Resources;
 pub use rotation::{
     AuthorityTurn, ClientTurn, ClusterTurn, KeyTurn, KubeconfigTurn, NodesOfBefore, Rotation,
@@ -178,6 +180,14 @@ pub struct ControlPlane {
     #[schemars(range(min = 1, max = 9))]
     pub replicas: i32,
 
+    /// How large its programs and those of etcd are made: what they ask for, how many requests are served at a
+    /// time, and how eagerly they give memory back. `Small` is for tests and a few nodes, `Large` for more than
+    /// fifty. `resources` and `extraArgs` go before it. A change replaces the pods, one after the other.
+    /// Default: `Standard`. Example: `Small`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("enum" = ["Small", "Standard", "Large"]))]
+    pub profile: Option<Profile>,
+
     /// How the API is published. Default: `{"type": "ClusterIP"}`.
     /// Example: `{"type": "NodePort", "host": "192.0.2.10", "port": 31443}`.
     #[serde(default)]
@@ -253,6 +263,7 @@ impl Default for ControlPlane {
     fn default() -> Self {
         Self {
             replicas: default_replicas(),
+            profile: None,
             endpoint: Endpoint::default(),
             api_server: Component::default(),
             controller_manager: Component::default(),

@@ -1,7 +1,7 @@
 //! From a TenantCluster to the objects of its control plane.
 //!
 //! Read from the ground up: [`settings`] (what the operator is configured with), [`flags`] (whose each
-//! flag is), [`network`] (address ranges), [`validate`] (raw object to [`Validated`]), [`desired`] (the
+//! flag is), [`network`] (address ranges), `profile` (how large programs are made), [`validate`] (raw object to [`Validated`]), [`desired`] (the
 //! control plane's objects, part by part), [`material`] (everything secret, in [`generations`]), [`encrypted_kinds`]
 //! (what is encrypted at rest), [`kms`] (what encrypts it beside keys of Covey's),
 //! [`backup`] (where copies of etcd go), [`secret_files`] and [`kubeconfig`] (how it is written into Secrets), [`amounts`], [`addons`],
@@ -29,6 +29,7 @@ pub mod names;
 pub mod network;
 pub mod node;
 pub mod problem;
+mod profile;
 pub mod quota;
 pub mod rollout;
 mod secret_files;

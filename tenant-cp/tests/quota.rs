@@ -157,6 +157,22 @@ fn what_is_counted_is_what_is_made() {
             json!({ "backup": { "target": "main" } }),
             &plain,
         ),
+        (
+            "small profile",
+            json!({ "controlPlane": { "profile": "Small", "replicas": 2 } }),
+            &plain,
+        ),
+        (
+            "large profile",
+            json!({
+                "etcd": { "replicas": 3, "events": {} },
+                "controlPlane": {
+                    "profile": "Large",
+                    "apiServer": { "resources": { "limits": { "memory": "2Gi" } } },
+                },
+            }),
+            &plain,
+        ),
         ("large", large, &stocked),
     ] {
         let tc = cluster(&spec);

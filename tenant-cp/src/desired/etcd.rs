@@ -28,6 +28,7 @@ use crate::material::Material;
 use crate::meta::{labels, meta, pod_meta, selector};
 use crate::names;
 use crate::network::addresses::{Addresses, any_address};
+use crate::profile::{self, Runtime};
 use crate::settings::{ETCD_BOOTSTRAP_DEFRAG_MIB, Settings};
 use crate::validate::quantity::nanos;
 use crate::validate::validated::Validated;
@@ -227,6 +228,11 @@ fn variables() -> Vec<EnvVar> {
     ]
 }
 
+/// What Go's runtime is told, of a member with these limits.
+pub(super) fn environment(v: &Validated, limits: &BTreeMap<String, String>) -> Vec<EnvVar> {
+    profile::environment(v.profile, Runtime::Etcd, limits)
+}
+
 /// As the arguments refer to it.
 const INITIAL_CLUSTER_STATE: &str = "$(INITIAL_CLUSTER_STATE)";
 
@@ -249,7 +255,12 @@ fn container(v: &Validated, settings: &Settings, addresses: &Addresses) -> Conta
         image: Some(format!("{}/{}", v.registry, settings.etcd_image)),
         command: Some(vec!["etcd".to_owned()]),
         args: Some(flags(v, addresses)),
-        env: Some(variables()),
+        env: Some(
+            variables()
+                .into_iter()
+                .chain(environment(v, &v.etcd.limits))
+                .collect(),
+        ),
         ports: Some(vec![
             port("client", names::ETCD_CLIENT_PORT),
             port("http", names::ETCD_HTTP_PORT),

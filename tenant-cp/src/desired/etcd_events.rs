@@ -20,7 +20,7 @@ use kit_objects::kinds;
 use kit_objects::object::{self, Key, Object};
 use serde_json::json;
 
-use crate::desired::etcd::{ANNOTATION_AUTHORITY, data_dir, quota};
+use crate::desired::etcd::{ANNOTATION_AUTHORITY, data_dir, environment, quota};
 use crate::desired::{pod, services};
 use crate::flags::table::CIPHER_SUITES;
 use crate::generations::bundle;
@@ -196,6 +196,7 @@ fn container(
         image: Some(format!("{}/{}", v.registry, settings.etcd_image)),
         command: Some(vec!["etcd".to_owned()]),
         args: Some(flags(v, events, addresses)),
+        env: pod::variables(environment(v, &events.limits)),
         ports: Some(vec![
             port("client", names::ETCD_CLIENT_PORT),
             port("metrics", metrics),

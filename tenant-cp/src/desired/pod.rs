@@ -80,7 +80,7 @@ pub(crate) fn own_image(settings: &Settings, registry: &str, image: &str) -> Str
     other_image(settings.registry.trim_end_matches('/'), registry, image)
 }
 
-/// How many threads a Go program runs on at a time: one, unless the user limits its CPU; then it
+/// How many threads a Go program of an addon runs on at a time: one, unless the user limits its CPU; then it
 /// reads the number from the limit itself (Go 1.25, Kubernetes 1.35). Left to itself it takes one
 /// for each core of the node, and what rests spends more on waking threads than on its work
 /// (docs/benchmarks.md).
@@ -91,6 +91,11 @@ pub(crate) fn go_threads(limits: &BTreeMap<String, String>) -> Option<Vec<EnvVar
         ..EnvVar::default()
     };
     (!limits.contains_key("cpu")).then(|| vec![one])
+}
+
+/// Variables of a container; none where there are none.
+pub(super) fn variables(variables: Vec<EnvVar>) -> Option<Vec<EnvVar>> {
+    (!variables.is_empty()).then_some(variables)
 }
 
 /// A container that fails leaves the end of its log in its pod's status, for whoever says why.

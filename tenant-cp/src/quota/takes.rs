@@ -11,6 +11,7 @@ use api::{NodePool, TenantCluster};
 use crate::addons::registry::ALL;
 use crate::amounts::{Amounts, Resource, container};
 use crate::backup::process;
+use crate::profile;
 use crate::settings::Settings;
 use crate::validate::quantity::nanos;
 
@@ -20,7 +21,8 @@ use crate::validate::quantity::nanos;
 #[must_use]
 pub fn cluster(tc: &TenantCluster, settings: &Settings) -> Amounts {
     let spec = &tc.spec;
-    let defaults = &settings.resources;
+    let profile = spec.control_plane.profile.unwrap_or_default();
+    let defaults = &profile::requests(profile, &settings.resources);
     let replicas = i128::from(spec.control_plane.replicas.max(0));
     let members = i128::from(spec.etcd.replicas.max(0));
     let plane = &spec.control_plane;

@@ -1,13 +1,13 @@
 //! Whether the operator has other templates than before: one hash over all that it makes pods from.
 //!
-//! It is made from samples, a TenantCluster of each minor with every addon, and so does not depend on any
+//! It is made from samples, a TenantCluster of each minor and profile with every addon, and so does not depend on any
 //! user's: what differs between two operators is what their code and their configuration make of the same.
 //! Invariant: the same code and configuration give the same hash, in every process.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use api::TenantCluster;
-use api::tenant_cluster::{Addons, EndpointStatus};
+use api::tenant_cluster::{Addons, EndpointStatus, Profile};
 use kit_objects::object::{self, Object};
 use serde_json::{Value, json};
 
@@ -22,13 +22,13 @@ use crate::{management_objects, tenant_objects};
 /// Hash of the templates of all pods that the operator asks for with these settings.
 #[must_use]
 pub fn templates(settings: &Settings) -> String {
-    let of_minors: Vec<_> = SUPPORTED_MINORS
-        .map(|minor| of_minor(minor, settings))
+    let samples: Vec<_> = SUPPORTED_MINORS
+        .flat_map(|minor| Profile::ALL.map(|profile| of_sample(minor, profile, settings)))
         .collect();
-    object::hash(&json!(of_minors))
+    object::hash(&json!(samples))
 }
 
-fn of_minor(minor: u64, settings: &Settings) -> Value {
+fn of_sample(minor: u64, profile: Profile, settings: &Settings) -> Value {
     let sample = json!({
         "apiVersion": "covey.dev/v1alpha1",
         "kind": "TenantCluster",
@@ -39,7 +39,7 @@ fn of_minor(minor: u64, settings: &Settings) -> Value {
         "spec": {
             "version": format!("1.{minor}.0"),
             "etcd": { "replicas": 3, "events": {} },
-            "controlPlane": { "replicas": 3 },
+            "controlPlane": { "replicas": 3, "profile": profile },
             "addons": every_addon(),
         },
         "status": { "network": {
@@ -100,12 +100,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_of_every_minor_are_built() {
+    fn samples_of_every_minor_and_profile_are_built_and_differ() {
+        let settings = Settings::default();
         for minor in SUPPORTED_MINORS {
-            let of_minor = of_minor(minor, &Settings::default());
-            let workloads = of_minor.as_array().expect("a list of workloads");
-            // etcd, etcd-events, control-plane, controllers, ccm, csi, both of the autoscaler, and what runs inside.
-            assert!(workloads.len() >= 12, "{of_minor}");
+            let samples = Profile::ALL.map(|profile| of_sample(minor, profile, &settings));
+            for sample in &samples {
+                let workloads = sample.as_array().expect("a list of workloads");
+                // etcd, etcd-events, control-plane, controllers, ccm, csi, both of the autoscaler, and what runs inside.
+                assert!(workloads.len() >= 12, "{sample}");
+            }
+            let [small, standard, large] = samples;
+            assert!(small != standard && standard != large && small != large);
         }
     }
 

@@ -14,6 +14,7 @@ use kube::ResourceExt;
 use crate::network::DEFAULT_DNS_DOMAIN;
 use crate::network::ranges::Use;
 use crate::problem::Problem;
+use crate::profile;
 use crate::settings::Settings;
 use crate::validate::validated::{Component, Dns, Endpoint, Etcd, EtcdEvents, Network, Validated};
 use crate::validate::{limits, load_balancers, quantity, scheduling};
@@ -32,8 +33,9 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
     let version = version::parse_supported(&spec.version)
         .map_err(|error| Problem::new("spec.version", error.reason(), error.to_string()))?;
     let control_plane = &spec.control_plane;
-    let defaults = &settings.resources;
-    let most = &settings.memory_limits;
+    let profile = control_plane.profile.unwrap_or_default();
+    let defaults = &profile::requests(profile, &settings.resources);
+    let most = &profile::memory_limits(profile, &settings.memory_limits);
     let (requests, limits) = quantity::in_force(&spec.etcd.resources, &defaults.etcd);
     let limits = quantity::with_memory_limit(limits, &requests, &most.etcd);
     Ok(Validated {
@@ -45,6 +47,7 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
         version,
         emulated: None,
         replicas: control_plane.replicas,
+        profile,
         endpoint: endpoint(&control_plane.endpoint, spec.addons.konnectivity.enabled),
         api_server: component(
             &control_plane.api_server,

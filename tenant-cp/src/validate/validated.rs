@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::tenant_cluster::{
     Addons, Audit, AuthorizationWebhook, EndpointType, ExternalTrafficPolicy, ForwardedZone,
-    Issuer, KubeProxyMode, PodMetadata, PodSecurity, ServiceAccounts, Spread,
+    Issuer, KubeProxyMode, PodMetadata, PodSecurity, Profile, ServiceAccounts, Spread,
 };
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Toleration;
@@ -37,6 +37,8 @@ pub struct Validated {
     pub emulated: Option<u64>,
     /// Number of control-plane pods.
     pub replicas: i32,
+    /// How large its programs are made; requests, limits and flags of the programs are in force already.
+    pub profile: Profile,
     /// How the API is published.
     pub endpoint: Endpoint,
     /// Settings of the kube-apiserver.

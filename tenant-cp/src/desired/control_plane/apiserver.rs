@@ -15,6 +15,7 @@ use crate::flags::{EMULATED_VERSION, Program, args, features};
 use crate::material::{Material, service_account_file};
 use crate::names::{self, API_PORT};
 use crate::network::addresses::Addresses;
+use crate::profile::{self, Runtime};
 use crate::validate::quantity::with_at_least;
 use crate::validate::validated::Validated;
 
@@ -84,7 +85,9 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses, material: &Material) -
         let file = format!("{}/egress-selector.yaml", names::SECRET_DIR);
         computed.push(("egress-selector-config-file", file));
     }
-    args(Program::ApiServer, &computed, &v.api_server.extra_args)
+    let extra = &v.api_server.extra_args;
+    computed.extend(profile::flags(v.profile, Program::ApiServer, extra));
+    args(Program::ApiServer, &computed, extra)
 }
 
 /// Whether it is told to keep Events in an etcd of their own.
@@ -209,6 +212,11 @@ pub(crate) fn container(v: &Validated, addresses: &Addresses, material: &Materia
         image: Some(format!("{}/kube-apiserver:v{}", v.registry, v.version)),
         command: Some(vec!["kube-apiserver".to_owned()]),
         args: Some(flags(v, addresses, material)),
+        env: pod::variables(profile::environment(
+            v.profile,
+            Runtime::ApiServer,
+            &v.api_server.limits,
+        )),
         ports: Some(vec![ContainerPort {
             name: Some("https".to_owned()),
             container_port: API_PORT,

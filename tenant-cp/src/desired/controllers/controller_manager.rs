@@ -14,6 +14,7 @@ use crate::flags::{Program, args, features, lease_times};
 use crate::material::{Material, service_account_file};
 use crate::names;
 use crate::network::node_ranges::{MASK_FLAG, node_mask};
+use crate::profile::{self, Runtime};
 use crate::validate::validated::Validated;
 
 pub(crate) fn flags(v: &Validated, material: &Material) -> Vec<String> {
@@ -45,12 +46,10 @@ pub(crate) fn flags(v: &Validated, material: &Material) -> Vec<String> {
         computed.push((MASK_FLAG, node_mask(&v.network.pod_cidr).to_string()));
     }
     computed.extend(features::flag("feature-gates", &v.feature_gates));
-    computed.extend(lease_times(&v.controller_manager.extra_args));
-    args(
-        Program::ControllerManager,
-        &computed,
-        &v.controller_manager.extra_args,
-    )
+    let (program, extra) = (Program::ControllerManager, &v.controller_manager.extra_args);
+    computed.extend(lease_times(extra));
+    computed.extend(profile::flags(v.profile, program, extra));
+    args(program, &computed, extra)
 }
 
 pub(crate) fn container(v: &Validated, material: &Material) -> Container {
@@ -62,7 +61,11 @@ pub(crate) fn container(v: &Validated, material: &Material) -> Container {
         )),
         command: Some(vec!["kube-controller-manager".to_owned()]),
         args: Some(flags(v, material)),
-        env: pod::go_threads(&v.controller_manager.limits),
+        env: pod::variables(profile::environment(
+            v.profile,
+            Runtime::ControllerManager,
+            &v.controller_manager.limits,
+        )),
         resources: Some(pod::resources(
             &v.controller_manager.requests,
             &v.controller_manager.limits,
