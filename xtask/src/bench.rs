@@ -1,5 +1,5 @@
 //! `cargo xtask bench …`: builds and runs the benches of crate `e2e` against the running lab, the one
-//! of crates `ccm` and `operator` (`neighbours`, `fleet`), which bring their own API servers, and that of crate
+//! of crates `ccm` and `operator` (`neighbours`, `fleet`, `idle`), which bring their own API servers, and that of crate
 //! `autoscaler`, which needs none; and reads off the kept runs of `cargo xtask test` what checks take.
 //!
 //! In the development profile: the client's share of the work is small (the report says how
@@ -16,7 +16,7 @@ use lab::{Layout, state::State};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// `control-plane`, `workers`, `csi`, `restore`, `upgrade`, `rotation`, `sleep`, `ccm`, `neighbours`, `fleet` or `autoscaler`,
+    /// `control-plane`, `workers`, `csi`, `restore`, `upgrade`, `rotation`, `sleep`, `ccm`, `neighbours`, `fleet`, `idle` or `autoscaler`,
     /// and its flags; `--help` shows them.
     /// `checks [--json]`: how long checks take and how steady they are, from the kept runs
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
@@ -31,6 +31,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some("ccm") => return shipped(&layout, ("ccm", "load_balancers"), None, &args.args[1..]),
         Some(bench @ ("neighbours" | "fleet")) => {
             return shipped(&layout, ("operator", "many"), Some(bench), &args.args[1..]);
+        }
+        Some("idle") => {
+            let run = ["run", "--quiet", "--package", "operator", "--example"];
+            let run = run.into_iter().chain(["idle", "--"]);
+            return cargo(&layout, run.chain(texts(&args.args[1..])));
         }
         Some("autoscaler") if !help => return autoscaler(&layout, &args.args),
         _ => {}

@@ -39,12 +39,13 @@ impl Process {
         Self::spawn_with(name, program, args, log, &[("GOGC", "200")])
     }
 
-    fn spawn_with(
+    /// The same with variables of the caller's alone: what Go's runtime is told of collecting garbage is among them.
+    pub fn spawn_with(
         name: &str,
         program: &Path,
         args: &[String],
         log: &Path,
-        go: &[(&str, &str)],
+        variables: &[(&str, &str)],
     ) -> Result<Self> {
         let output = File::options().create(true).append(true).open(log);
         let output = output.with_context(|| format!("cannot write {}", log.display()))?;
@@ -56,7 +57,7 @@ impl Process {
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
             .args(args);
-        command.envs(go.iter().copied());
+        command.envs(variables.iter().copied());
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = start(command).with_context(|| format!("cannot start {name}"))?;
         guarded(&child);
