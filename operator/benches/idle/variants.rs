@@ -4,6 +4,7 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
+use tenant_cp::names;
 
 /// What the operator renders, as it is.
 pub(crate) const DEFAULT: &str = "default";
@@ -45,6 +46,27 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
     ("no-watch-cache", &["apiserver:--watch-cache=false"]),
     (
+        "few-caches",
+        &[
+            "apiserver:--watch-cache-sizes=limitranges#0,podtemplates#0,replicationcontrollers#0,resourcequotas#0,endpoints#0,\
+             persistentvolumes#0,persistentvolumeclaims#0,controllerrevisions.apps#0,statefulsets.apps#0,\
+             cronjobs.batch#0,jobs.batch#0,horizontalpodautoscalers.autoscaling#0,poddisruptionbudgets.policy#0,\
+             networkpolicies.networking.k8s.io#0,ingresses.networking.k8s.io#0,\
+             ingressclasses.networking.k8s.io#0,ipaddresses.networking.k8s.io#0,servicecidrs.networking.k8s.io#0,\
+             runtimeclasses.node.k8s.io#0,priorityclasses.scheduling.k8s.io#0,storageclasses.storage.k8s.io#0,\
+             volumeattachments.storage.k8s.io#0,csidrivers.storage.k8s.io#0,csinodes.storage.k8s.io#0,\
+             csistoragecapacities.storage.k8s.io#0,volumeattributesclasses.storage.k8s.io#0,\
+             deviceclasses.resource.k8s.io#0,resourceclaims.resource.k8s.io#0,\
+             resourceclaimtemplates.resource.k8s.io#0,resourceslices.resource.k8s.io#0,\
+             mutatingwebhookconfigurations.admissionregistration.k8s.io#0,\
+             validatingwebhookconfigurations.admissionregistration.k8s.io#0,\
+             validatingadmissionpolicies.admissionregistration.k8s.io#0,\
+             validatingadmissionpolicybindings.admissionregistration.k8s.io#0,\
+             certificatesigningrequests.certificates.k8s.io#0,flowschemas.flowcontrol.apiserver.k8s.io#0,\
+             prioritylevelconfigurations.flowcontrol.apiserver.k8s.io#0",
+        ],
+    ),
+    (
         "no-priorities",
         &["apiserver:--enable-priority-and-fairness=false"],
     ),
@@ -80,6 +102,16 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
     ("no-probes", &["probes:0"]),
     ("slow-probes", &["probes:3"]),
+];
+
+/// Containers whose flags and variables can be changed.
+const PROGRAMS: [&str; 6] = [
+    "all",
+    names::API_SERVER,
+    names::CONTROLLER_MANAGER,
+    names::ETCD,
+    names::KONNECTIVITY_SERVER,
+    names::SCHEDULER,
 ];
 
 /// One of them.
@@ -126,6 +158,9 @@ fn read(change: &str) -> Result<Change<'_>> {
     match (program, what.strip_prefix("--")) {
         ("spec", _) => Ok(Change::Spec(serde_json::from_str(what)?)),
         ("probes", _) => Ok(Change::Probes(what.parse()?)),
+        (program, _) if !PROGRAMS.contains(&program) => {
+            bail!("{program} is none of {}", PROGRAMS.join(", "))
+        }
         (_, Some(flag)) => Ok(match flag.split_once('=') {
             Some((flag, value)) => Change::Flag(program, flag, Some(value)),
             None => Change::Flag(program, flag, None),
