@@ -302,6 +302,7 @@ fn identity() -> EtcdIdentity {
         state: InitialClusterState::New,
         cluster_id: None,
         restore: None,
+        golden: None,
         members: vec![EtcdMember {
             name: MEMBER.to_owned(),
             claim_uid: "0a1b2c3d-0000-4000-8000-000000000001".to_owned(),
