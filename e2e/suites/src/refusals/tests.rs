@@ -41,7 +41,6 @@ const OF_CLUSTERS: Harmless = &[
     (
         "when the operator begins of itself, and the platform names the patches; what is read of windows is bounded",
         &[
-            "maintenance.autoPatch",
             "maintenance.windows[].closes",
             "maintenance.windows[].opens",
             "maintenance.windows[].timeZone",

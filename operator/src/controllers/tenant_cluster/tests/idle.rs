@@ -180,7 +180,7 @@ fn what_a_webhook_is_to_do_meanwhile_is_no_matter_of_the_look_before() {
     world.sleep.webhooks = [("policy/a.example.com", "Fail")].into();
     live(&mut world, 90);
     world.cluster.spec.hibernation.webhooks = api::tenant_cluster::HibernationWebhooks::Relax;
-    live(&mut world, 1);
+    step(&mut world);
     assert_eq!(
         phase(&world),
         None,

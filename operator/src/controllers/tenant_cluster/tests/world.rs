@@ -284,21 +284,21 @@ impl World {
             })
             .map(|(key, live)| (key.clone(), live.clone()))
             .collect();
+        let live = objects.get(&Key::new("Deployment", NS, tenant_cp::names::CONTROL_PLANE));
+        let live = live.and_then(versions::version_of);
+        let (cluster, patch) = patches::taken(self.cluster.clone(), live, &self.settings, self.now);
         let mut pods = None;
         let deleting = self.cluster.metadata.deletion_timestamp.is_some();
         let is_needed = |objects: &BTreeMap<_, _>| {
             let is_slow = self.disks.slow().next().is_some();
             self.glance.is_fragmented
                 || is_slow
-                || component_pods::are_needed(&self.cluster, objects, NS)
+                || component_pods::are_needed(&cluster, objects, NS)
         };
         if readable && !deleting && is_needed(&objects) {
             objects.extend(self.pods.clone());
             pods = Some(component_pods::of(&objects));
         }
-        let live = objects.get(&Key::new("Deployment", NS, tenant_cp::names::CONTROL_PLANE));
-        let live = live.and_then(versions::version_of);
-        let (cluster, patch) = patches::taken(self.cluster.clone(), live, &self.settings, self.now);
         Observed {
             pods,
             turn: None,

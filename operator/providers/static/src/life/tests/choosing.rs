@@ -134,7 +134,7 @@ fn machine_takes_who_fits_and_was_unused_longest() {
     };
     let (any, sent) = (selector(json!({})), Archives(vec![archive]));
     let chosen_with = choose::choose(&hosts, (&any, &sent), &world::machine("w-1"));
-    assert_eq!(chosen_with.map(ResourceExt::name_any).as_deref(), Some("c"));
+    assert_eq!(chosen_with.map(ResourceExt::name_any).as_deref(), Some("a"));
     facts(&mut hosts[2], Some("1.35.4"));
     // A claim whose answer was lost.
     hosts[0].status = choose::claim(&hosts[2], &world::machine("w-1"), now());
