@@ -19,7 +19,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use self::golden::{Given, Place};
+use self::golden::{Outcome, Place};
 use self::identity::Identity;
 use self::marker::Marker;
 use self::observe::Volume;
@@ -102,8 +102,8 @@ fn begin(
         return Ok(Begun::As(Start::First));
     };
     Ok(match golden::give(place, golden)? {
-        Given::Nothing(why) => Begun::WithoutGolden(why),
-        Given::Data(ids) => {
+        Outcome::Nothing(why) => Begun::WithoutGolden(why),
+        Outcome::Data(ids) => {
             // Now there is data: from here on a volume without it is one that lost it.
             if let Some(member) = identity.member(&args.member) {
                 volume.write(&Marker {

@@ -165,7 +165,7 @@ checks! {
 
 /// What a check has to look at.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Look {
+pub enum Target {
     /// The management cluster, and objects of Covey in it.
     Management,
     /// The endpoint of one tenant cluster, from where somebody asks.
@@ -177,17 +177,17 @@ pub enum Look {
 impl Check {
     /// What it looks at, without which it is not made.
     #[must_use]
-    pub const fn look(self) -> Look {
+    pub const fn target(self) -> Target {
         match self {
-            Self::EndpointTls => Look::Endpoint,
+            Self::EndpointTls => Target::Endpoint,
             Self::TenantWebhooks
             | Self::RemovedApis
             | Self::NodeNetwork
             | Self::Dns
             | Self::LoadBalancers
             | Self::Volumes
-            | Self::Nodes => Look::Inside,
-            _ => Look::Management,
+            | Self::Nodes => Target::Inside,
+            _ => Target::Management,
         }
     }
 

@@ -8,7 +8,7 @@
 //! lost on a tenant cluster that runs is reported, never made anew: its identity would change. Only
 //! [`small_authorities`] are made anew: nobody but the two ends of one connection knows each.
 
-mod etcd_identity;
+pub(crate) mod etcd_identity;
 pub(crate) mod secrets;
 mod turned;
 mod wants;

@@ -8,7 +8,7 @@
 use kit_objects::object::{self, Object};
 use serde_json::json;
 
-use crate::certificates::EtcdGolden;
+use crate::certificates::etcd_identity::EtcdGolden;
 use crate::desired::bootstrap::flow_schema::flow_schema;
 use crate::desired::bootstrap::rbac;
 use crate::names;

@@ -11,7 +11,7 @@ use kube::core::ApiResource;
 use kube::{Client, ResourceExt as _};
 
 use super::near::nearest;
-use crate::args::look::Describe;
+use crate::args::read::Describe;
 use crate::args::{Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: all wanted checks are made, whatever the first one finds; what cannot be read skips checks and fails none.
 
-use insight::check::{Check, Look};
+use insight::check::{Check, Target};
 use insight::diagnosis::{diagnose, worst};
 use insight::facts::{Facts, NO_ANSWER, NOT_ALLOWED};
 use insight::finding::{Finding, Level};
@@ -81,11 +81,11 @@ pub(super) async fn run(global: &Global, args: &Doctor) -> Result<Exit, Failure>
 
 /// Whether what a check looks at is looked at.
 fn is_looked_at(check: Check, args: &Doctor) -> bool {
-    match check.look() {
+    match check.target() {
         _ if args.pre => check.is_before(),
-        Look::Management => true,
-        Look::Endpoint => args.name.is_some(),
-        Look::Inside => args.deep,
+        Target::Management => true,
+        Target::Endpoint => args.name.is_some(),
+        Target::Inside => args.deep,
     }
 }
 

@@ -23,7 +23,7 @@ use serde_json::json;
 
 use super::describe::missing;
 use super::wait::is_refused;
-use crate::args::look::Events;
+use crate::args::read::Events;
 use crate::args::{Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::describe::missing;
 use super::near::nearest;
-use crate::args::look::Explain;
+use crate::args::read::Explain;
 use crate::args::{Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};

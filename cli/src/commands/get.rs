@@ -8,7 +8,7 @@ use kube::{Client, Resource as _};
 use serde_json::{Value, json};
 
 use super::follow::{Followed, follow};
-use crate::args::look::Get;
+use crate::args::read::Get;
 use crate::args::{Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};

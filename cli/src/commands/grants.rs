@@ -10,7 +10,7 @@ use kube::core::ApiResource;
 use super::get;
 use crate::args::Global;
 use crate::args::access::{Grants, List, Revoke};
-use crate::args::look::Get;
+use crate::args::read::Get;
 use crate::connect::{Connection, connect};
 use crate::credential_cache::Cache;
 use crate::exit::{Exit, Failure};

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use api::names::NOT_OF_MACHINES;
 use futures::stream::{self, StreamExt as _};
-use insight::check::{Check, Look};
+use insight::check::{Check, Target};
 use insight::diagnosis::diagnose;
 use insight::facts::Facts;
 use jiff::Timestamp;
@@ -103,7 +103,7 @@ pub(super) async fn run(global: &Global, args: &Sysdump) -> Result<Exit, Failure
     // Neither endpoints nor the inside were looked at.
     let made = Check::ALL.iter().copied();
     let made: Vec<_> = made
-        .filter(|check| check.look() == Look::Management)
+        .filter(|check| check.target() == Target::Management)
         .collect();
     match structured(&report(&findings, &made), Format::Json) {
         Ok(text) => archive.text("doctor.json", &text),

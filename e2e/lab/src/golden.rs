@@ -20,7 +20,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::programs::{Bins, KubernetesVersion, Program};
+use crate::programs::kubernetes::KubernetesVersion;
+use crate::programs::{Bins, Program};
 use crate::run;
 pub use servers::{Flags, apiserver_flags};
 use servers::{Running, unused_port};

@@ -24,7 +24,7 @@ use crate::{
     kubectl::kubectl,
     layout::{Layout, MANAGEMENT_HOST},
     packages,
-    programs::{self, Bins, KubernetesVersion},
+    programs::{self, Bins, kubernetes::KubernetesVersion},
     progress::Progress,
     run,
     state::State,

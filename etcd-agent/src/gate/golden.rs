@@ -41,7 +41,7 @@ pub(super) struct Place<'a> {
 
 /// What became of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Given {
+pub(super) enum Outcome {
     /// The data directory is there, and this is whose it is.
     Data(MemberIds),
     /// It could not be made, and nothing of it is left: etcd starts without data. A sentence says why.
@@ -65,25 +65,25 @@ pub(super) fn clear(place: Place<'_>) -> io::Result<()> {
 ///
 /// # Errors
 /// When the volume cannot be read or written; what is left then is no data directory, and [`clear`] removes it.
-pub(super) fn give(place: Place<'_>, golden: &Golden) -> io::Result<Given> {
+pub(super) fn give(place: Place<'_>, golden: &Golden) -> io::Result<Outcome> {
     let made = make(place, golden)?;
-    if let Given::Nothing(_) = made {
+    if let Outcome::Nothing(_) = made {
         clear(place)?;
     }
     Ok(made)
 }
 
-fn make(place: Place<'_>, golden: &Golden) -> io::Result<Given> {
+fn make(place: Place<'_>, golden: &Golden) -> io::Result<Outcome> {
     let file = match checked(place.files, golden) {
         Ok(file) => file,
-        Err(why) => return Ok(Given::Nothing(why)),
+        Err(why) => return Ok(Outcome::Nothing(why)),
     };
     let root = volume(place)?;
     root.make(FOLDER)?;
     let folder = folder(place)?;
     let data = folder.join(DATA);
     if let Err(why) = restore(place, golden, &file, &data) {
-        return Ok(Given::Nothing(why));
+        return Ok(Outcome::Nothing(why));
     }
     let ids = match Volume::open(&data)?.data()? {
         Data::Log {
@@ -95,7 +95,7 @@ fn make(place: Place<'_>, golden: &Golden) -> io::Result<Given> {
                 "what was made of golden file {} is no etcd's data: {other:?}",
                 golden.file
             );
-            return Ok(Given::Nothing(why));
+            return Ok(Outcome::Nothing(why));
         }
     };
     // All of it first: a name that is there is a promise that what is behind it is whole.
@@ -109,7 +109,7 @@ fn make(place: Place<'_>, golden: &Golden) -> io::Result<Given> {
         Ok(()) => {}
         // Somebody keeps something there that etcd does not count.
         Err(error) if is_taken(&error) => {
-            return Ok(Given::Nothing(
+            return Ok(Outcome::Nothing(
                 "there is a data directory already".to_owned(),
             ));
         }
@@ -117,7 +117,7 @@ fn make(place: Place<'_>, golden: &Golden) -> io::Result<Given> {
     }
     // What is left is empty, and whoever starts next does not look at it.
     let _ = fs::remove_dir(&folder);
-    Ok(Given::Data(ids))
+    Ok(Outcome::Data(ids))
 }
 
 /// The golden file, once it is known to be the one that is meant; or why it is not.
@@ -252,7 +252,7 @@ mod tests {
             Self { dir, golden }
         }
 
-        fn given(&self) -> io::Result<Given> {
+        fn given(&self) -> io::Result<Outcome> {
             let [data_dir, files, etcdutl] =
                 ["volume/data", "files", "etcdutl"].map(|path| self.dir.path().join(path));
             let place = Place {
@@ -269,8 +269,8 @@ mod tests {
         #[track_caller]
         fn refused(&self) -> String {
             match self.given().unwrap() {
-                Given::Nothing(why) => why,
-                Given::Data(ids) => panic!("given: {ids:?}"),
+                Outcome::Nothing(why) => why,
+                Outcome::Data(ids) => panic!("given: {ids:?}"),
             }
         }
 

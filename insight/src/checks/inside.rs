@@ -25,14 +25,14 @@ const GRACE: SignedDuration = SignedDuration::from_secs(60);
 const NAMED: usize = 5;
 
 /// The tenant cluster, and what was read inside.
-struct Look<'a> {
+struct Seen<'a> {
     cluster: &'a TenantCluster,
     inside: &'a Inside,
     facts: &'a Facts,
     subject: Subject,
 }
 
-impl Look<'_> {
+impl Seen<'_> {
     fn told(&self, check: Check, level: Level, cause: &str, mend: &str) -> Finding {
         Finding::new(check, level, self.subject.clone(), cause, mend)
     }
@@ -93,7 +93,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         _ => return Vec::new(),
     };
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
-    let look = Look {
+    let look = Seen {
         cluster,
         inside,
         facts,
@@ -113,7 +113,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Parts of the API server that are not ready.
-fn api_parts(look: &Look<'_>) -> Vec<Finding> {
+fn api_parts(look: &Seen<'_>) -> Vec<Finding> {
     let parts = match &look.inside.not_ready {
         Known::Known(parts) if !parts.is_empty() => parts,
         _ => return Vec::new(),
@@ -128,7 +128,7 @@ fn api_parts(look: &Look<'_>) -> Vec<Finding> {
 }
 
 /// APIs that somebody calls and a later minor does not serve.
-fn removed(look: &Look<'_>) -> Vec<Finding> {
+fn removed(look: &Seen<'_>) -> Vec<Finding> {
     let apis = match look.list(
         &look.inside.removed,
         Check::RemovedApis,

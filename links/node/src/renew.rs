@@ -117,7 +117,7 @@ pub fn renew(paths: &Paths, told: &Told, kubelet: &mut impl Kubelet) -> Result<(
     let bundle = STANDARD.encode(&told.believed);
     let new_conf = kubeconfig::believing(&conf, &bundle).context("kubelet.conf")?;
     let bootstrap = kubeconfig::bootstrap(&conf, &bundle, &told.token).context("kubelet.conf")?;
-    let kept = Kept::keep(paths)?;
+    let kept = Kept::save(paths)?;
     let done = change(paths, told, &new_conf, &bootstrap)
         .and_then(|()| kubelet.end(before))
         .and_then(|()| wait(paths, &kept, kubelet));

@@ -117,7 +117,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let node = settings.node.clone();
     let machines = options
         .machines
-        .map(|settings| machines::Place { node, settings });
+        .map(|settings| machines::place::Place { node, settings });
     let of_machines = client.clone();
     let machines = async move {
         match machines {

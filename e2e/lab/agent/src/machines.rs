@@ -11,7 +11,7 @@
 //! everything is as it should be.
 
 mod objects;
-mod place;
+pub(crate) mod place;
 mod plan;
 mod stage;
 

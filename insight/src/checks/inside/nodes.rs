@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use kit_objects::known::Known;
 use kube::ResourceExt as _;
 
-use super::{Look, NAMED, minor_of};
+use super::{NAMED, Seen, minor_of};
 use crate::check::Check;
 use crate::finding::{Finding, Level};
 use crate::text;
@@ -20,7 +20,7 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// How much older nodes may be (Kubernetes' version skew policy).
 const OLDER: u32 = 3;
 
-pub(super) fn check(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn check(look: &Seen<'_>) -> Vec<Finding> {
     let nodes = match look.list(&look.inside.nodes, Check::Nodes, "which nodes there are") {
         Ok(nodes) => nodes,
         Err(found) => return found,
@@ -38,11 +38,11 @@ fn named(nodes: &[&Node]) -> String {
     text::names(names.iter().map(String::as_str), NAMED)
 }
 
-fn is_old(look: &Look<'_>, node: &Node) -> bool {
+fn is_old(look: &Seen<'_>, node: &Node) -> bool {
     look.is_old(node.creation_timestamp().as_ref())
 }
 
-fn network(look: &Look<'_>, nodes: &[Node]) -> Vec<Finding> {
+fn network(look: &Seen<'_>, nodes: &[Node]) -> Vec<Finding> {
     let lacks = |node: &&Node| {
         let conditions = node
             .status
@@ -87,7 +87,7 @@ fn network(look: &Look<'_>, nodes: &[Node]) -> Vec<Finding> {
     vec![look.told(Check::NodeNetwork, Level::Error, &cause, &mend)]
 }
 
-fn taints(look: &Look<'_>, nodes: &[Node]) -> Vec<Finding> {
+fn taints(look: &Seen<'_>, nodes: &[Node]) -> Vec<Finding> {
     let waits = |node: &&Node| {
         let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
         taints
@@ -118,7 +118,7 @@ fn taints(look: &Look<'_>, nodes: &[Node]) -> Vec<Finding> {
 }
 
 /// Nodes of Machines that are gone, and Machines whose node is gone.
-fn machines(look: &Look<'_>, nodes: &[Node]) -> Vec<Finding> {
+fn machines(look: &Seen<'_>, nodes: &[Node]) -> Vec<Finding> {
     let Known::Known(machines) = &look.facts.machines else {
         return Vec::new();
     };
@@ -161,7 +161,7 @@ fn machines(look: &Look<'_>, nodes: &[Node]) -> Vec<Finding> {
     found
 }
 
-fn versions(look: &Look<'_>, nodes: &[Node]) -> Vec<Finding> {
+fn versions(look: &Seen<'_>, nodes: &[Node]) -> Vec<Finding> {
     let status = look.cluster.status.as_ref();
     let version = status.and_then(|status| status.version.as_deref());
     let Some((runs, control_plane)) = version.zip(version.and_then(minor_of)) else {

@@ -8,7 +8,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
 use kube::ResourceExt as _;
 
-use super::{Look, NAMED};
+use super::{NAMED, Seen};
 use crate::check::Check;
 use crate::finding::{Finding, Level};
 use crate::text;
@@ -22,7 +22,7 @@ const SELECTED: &str = "volume.kubernetes.io/selected-node";
 /// When a volume is taken from a node that does not answer (`--attach-detach-reconcile-max-wait-unmount-duration`).
 const GOING: SignedDuration = SignedDuration::from_mins(6);
 
-pub(super) fn check(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn check(look: &Seen<'_>) -> Vec<Finding> {
     let mut found = dns(look);
     found.extend(load_balancers(look));
     found.extend(claims(look));
@@ -47,7 +47,7 @@ pub(super) fn is_served(slices: &[EndpointSlice], namespace: &str, name: &str) -
     })
 }
 
-fn dns(look: &Look<'_>) -> Vec<Finding> {
+fn dns(look: &Seen<'_>) -> Vec<Finding> {
     let is_wanted = look.cluster.spec.addons.core_dns.enabled;
     let nodes = look.inside.nodes.as_ref().there();
     if !is_wanted || nodes.is_none_or(Vec::is_empty) {
@@ -68,7 +68,7 @@ fn dns(look: &Look<'_>) -> Vec<Finding> {
     vec![look.told(Check::Dns, Level::Error, cause, &mend)]
 }
 
-fn load_balancers(look: &Look<'_>) -> Vec<Finding> {
+fn load_balancers(look: &Seen<'_>) -> Vec<Finding> {
     let services = &look.inside.services;
     let services = match look.list(services, Check::LoadBalancers, "which Services there are") {
         Ok(services) => services,
@@ -108,7 +108,7 @@ fn load_balancers(look: &Look<'_>) -> Vec<Finding> {
     vec![finding.told_by(&said.unwrap_or_default())]
 }
 
-fn claims(look: &Look<'_>) -> Vec<Finding> {
+fn claims(look: &Seen<'_>) -> Vec<Finding> {
     let claims = match look.list(
         &look.inside.claims,
         Check::Volumes,
@@ -172,7 +172,7 @@ fn waits_for_pod(claim: &PersistentVolumeClaim, classes: &[StorageClass]) -> boo
     mode == Some("WaitForFirstConsumer") && !claim.annotations().contains_key(SELECTED)
 }
 
-fn attachments(look: &Look<'_>) -> Vec<Finding> {
+fn attachments(look: &Seen<'_>) -> Vec<Finding> {
     let all = match look.list(
         &look.inside.attachments,
         Check::Volumes,
@@ -198,7 +198,7 @@ fn attachments(look: &Look<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-fn trouble(look: &Look<'_>, one: &VolumeAttachment) -> Option<String> {
+fn trouble(look: &Seen<'_>, one: &VolumeAttachment) -> Option<String> {
     let status = one.status.as_ref();
     let errors = status.map(|status| [&status.attach_error, &status.detach_error]);
     let error = errors

@@ -8,7 +8,7 @@ use kit_objects::known::Known;
 use kube::ResourceExt as _;
 
 use super::objects::is_served;
-use super::{Look, NAMED};
+use super::{NAMED, Seen};
 use crate::check::Check;
 use crate::finding::{Finding, Level};
 use crate::text;
@@ -27,7 +27,7 @@ struct Hook<'a> {
     namespaces: Option<&'a LabelSelector>,
 }
 
-pub(super) fn check(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn check(look: &Seen<'_>) -> Vec<Finding> {
     let check = Check::TenantWebhooks;
     let what = "which webhooks there are";
     let (judge, change) = (&look.inside.validating, &look.inside.mutating);

@@ -87,7 +87,7 @@ impl Kept {
     ///
     /// # Errors
     /// When it cannot be read or written, or is not as kubeadm lays it out.
-    pub fn keep(paths: &Paths) -> Result<Self> {
+    pub fn save(paths: &Paths) -> Result<Self> {
         let read = |path: &Path| fs::read(path).with_context(|| format!("read {}", path.display()));
         let kept = Self {
             kubelet_conf: read(&paths.kubelet_conf)?,

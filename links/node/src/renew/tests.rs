@@ -212,7 +212,7 @@ fn what_a_try_that_was_cut_off_left_is_put_back_first() {
     let mut played = Played::new(Does::Asks);
     let paths = played.paths();
     // Killed when everything was written, and the kubelet not ended.
-    Kept::keep(&paths).unwrap();
+    Kept::save(&paths).unwrap();
     let told = Told {
         believed: "-----BEGIN CERTIFICATE-----\nother".to_owned(),
         token: "a.b".to_owned(),
@@ -230,7 +230,7 @@ fn what_a_try_that_was_cut_off_left_is_put_back_first() {
     // The same, with a kubelet that gets nothing: it ends as it was before both.
     let mut played = Played::new(Does::Waits);
     let paths = played.paths();
-    Kept::keep(&paths).unwrap();
+    Kept::save(&paths).unwrap();
     change(
         &paths,
         &told,

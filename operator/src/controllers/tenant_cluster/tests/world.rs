@@ -36,7 +36,7 @@ use crate::tenant_session::largest::Size;
 use crate::tenant_session::preflight::answers::Inside;
 use crate::upgrades::nodes::Nodes;
 use crate::upgrades::surge::SurgeAnswer;
-use crate::upgrades::{snapshot, versions};
+use crate::upgrades::versions;
 
 mod at_rest;
 mod controllers;
@@ -666,12 +666,6 @@ impl World {
             seen,
             pods: workloads.iter().filter_map(of).collect(),
         }
-    }
-
-    fn see_snapshot(&self, cluster: &TenantCluster) -> Option<Arc<Snapshot>> {
-        let upgrade = versions::wanted(cluster)?;
-        let name = snapshot::name(&upgrade, cluster);
-        self.snapshots.get(&name).cloned()
     }
 
     /// Asks the members again that were asked before.

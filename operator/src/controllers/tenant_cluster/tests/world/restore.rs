@@ -3,10 +3,11 @@
 //! Invariant: etcd is what its members were told when they started.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use api::Restore;
 use api::names::LABEL_COMPONENT;
 use api::restore::Orphan;
+use api::{Restore, Snapshot, TenantCluster};
 use base64::Engine as _;
 use kit_objects::object::Key;
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::observed::restore::{Balancer, RestoreSeen};
 use crate::restoring::Mark;
 use crate::restoring::begin::holds_backup;
+use crate::upgrades::{snapshot, versions};
 
 /// The cluster that Jobs build.
 pub(in super::super) const NEW: &str = "abcdabcdabcdabcd";
@@ -79,6 +81,13 @@ impl Play {
 }
 
 impl World {
+    /// The Snapshot that was asked for before an upgrade.
+    pub(super) fn see_snapshot(&self, cluster: &TenantCluster) -> Option<Arc<Snapshot>> {
+        let upgrade = versions::wanted(cluster)?;
+        let name = snapshot::name(&upgrade, cluster);
+        self.snapshots.get(&name).cloned()
+    }
+
     /// Names of Restores that are not over.
     pub(super) fn asks_for_restores(&self) -> BTreeSet<String> {
         let all = self.objects.iter().filter(|(key, _)| key.kind == "Restore");
