@@ -113,7 +113,7 @@ impl World {
         pods.extend(jobs.map(|(key, job)| pod_of(&key.name, job)));
         Some(RestoreSeen {
             restore: play.restore.clone(),
-            target: Some(std::sync::Arc::new(serde_json::from_value(target).unwrap())),
+            target: Some(Arc::new(serde_json::from_value(target).unwrap())),
             pods,
             balancers: play.balancers.clone(),
             leases: None,
