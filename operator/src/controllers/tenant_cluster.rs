@@ -118,7 +118,7 @@ pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result
 
 async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option<Plan>, Error> {
     let now = Timestamp::now();
-    let Some(mut observed) = observe::observe(ctx, namespace, name, now)
+    let Some(mut observed) = Box::pin(observe::observe(ctx, namespace, name, now))
         .await
         .map_err(Error::Observe)?
     else {
@@ -170,7 +170,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             on_ready(ctx, &observed);
         }
         if applied.observe_again {
-            let again = observe::observe(ctx, namespace, name, Timestamp::now()).await;
+            let again = Box::pin(observe::observe(ctx, namespace, name, Timestamp::now())).await;
             let Some(next) = again.map_err(Error::Observe)? else {
                 return Ok(None);
             };
