@@ -143,7 +143,7 @@ async fn inside(global: &Global, name: &str, reader: &Reader) -> Result<Inside, 
     let prepared = prepare(global, &as_administrator).await?;
     let client = inside_of(&prepared.kubeconfig, global).await?;
     let forwarding = prepared.forward.map(|forward| tokio::spawn(forward.run()));
-    let inside = insight_read::inside::read(reader, &client).await;
+    let inside = Box::pin(insight_read::inside::read(reader, &client)).await;
     if let Some(forwarding) = forwarding {
         forwarding.abort();
     }

@@ -30,7 +30,7 @@ pub(super) async fn sleep(global: &Global, args: &Sleeping) -> Result<Exit, Fail
         let seen = await_condition(clusters.clone(), name, |seen: Option<&TenantCluster>| {
             seen.is_none_or(|cluster| phase(cluster).is_none())
         });
-        let seen = timeout(args.waiting.timeout, seen).await;
+        let seen = timeout(args.waiting.timeout, Box::pin(seen)).await;
         if !matches!(seen, Ok(Ok(_))) {
             let what = format!(
                 "the operator has not seen that {name} is to be awake, and it is not asked to sleep anew"

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use api::{NodePool, Restore, Snapshot, TenantCluster};
-use futures::{StreamExt as _, pin_mut};
+use futures::StreamExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Api, ObjectMeta};
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -136,8 +136,8 @@ where
 {
     let (kind, name, begun) = (K::kind(&()), object.name_any(), begun(object));
     let end = Instant::now() + timeout;
-    let watch = watcher::watch_object(api.clone(), &name).default_backoff();
-    pin_mut!(watch);
+    // Large, and every command that waits would be.
+    let mut watch = Box::pin(watcher::watch_object(api.clone(), &name).default_backoff());
     let mut waits = "it was not seen yet".to_owned();
     let mut stuck_since: Option<Instant> = None;
     let mut progress = Progress::new(global);
@@ -213,8 +213,7 @@ async fn nodes(
 ) -> Result<Exit, Failure> {
     let end = Instant::now() + timeout;
     let progress = Progress::new(global);
-    let watch = watcher(pools.clone(), watcher::Config::default()).default_backoff();
-    pin_mut!(watch);
+    let mut watch = Box::pin(watcher(pools.clone(), watcher::Config::default()).default_backoff());
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
     let mut waits = "its node pools were not seen yet".to_owned();
     let (mut is_whole, mut stuck_since) = (false, None::<Instant>);

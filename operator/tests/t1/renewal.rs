@@ -5,6 +5,7 @@
 //! there is never more than one pod.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -247,8 +248,8 @@ fn told(cluster: &TenantCluster) -> Option<&RotationStatus> {
 
 /// Both at once, until the first ends.
 async fn beside<T>(
-    played: impl Future<Output = Result<()>>,
-    work: impl Future<Output = Result<T>>,
+    played: Pin<Box<impl Future<Output = Result<()>>>>,
+    work: Pin<Box<impl Future<Output = Result<T>>>>,
 ) -> Result<T> {
     tokio::select! {
         played = played => match played {
@@ -267,7 +268,7 @@ async fn kubelets_are_told_one_after_the_other_and_the_old_authority_is_dropped(
     let before: Vec<_> = stage.machines().await?.iter().map(|it| it.uid()).collect();
     stage.turn(2, "InPlace").await?;
     let over = stage.wait_phase(2, RotationPhase::Idle);
-    beside(stage.play(Nodes::Ask), over).await?;
+    beside(Box::pin(stage.play(Nodes::Ask)), Box::pin(over)).await?;
     stage.is_clean()?;
     let machines = stage.machines().await?;
     let after: Vec<_> = machines.iter().map(|it| it.uid()).collect();
@@ -296,7 +297,7 @@ async fn what_fails_is_said_and_nothing_of_it_is_left() -> Result<()> {
     let name = stage.machines().await?[0].name_any();
     stage.turn(2, "InPlace").await?;
     let said = stage.site.wait_event(&name, "RenewalFailed");
-    beside(stage.play(Nodes::Fail), said).await?;
+    beside(Box::pin(stage.play(Nodes::Fail)), Box::pin(said)).await?;
     ask_until("nothing is left", PATIENCE, || async {
         Ok(stage.is_clean().map_err(|left| left.to_string()))
     })
@@ -337,11 +338,11 @@ async fn kubelet_is_told_and_nothing_is_left_wherever_the_operator_dies() -> Res
             operator.plan.arm(crash);
             stage.turn(next, "InPlace").await?;
             let over = dies(&operator, stage.wait_phase(next, RotationPhase::Idle));
-            let died = beside(stage.play(Nodes::Ask), over).await?;
+            let died = beside(Box::pin(stage.play(Nodes::Ask)), Box::pin(over)).await?;
             drop(operator);
             let operator = start(&stage.site)?;
             let over = stage.wait_phase(next, RotationPhase::Idle);
-            beside(stage.play(Nodes::Ask), over).await?;
+            beside(Box::pin(stage.play(Nodes::Ask)), Box::pin(over)).await?;
             operator.settle_pool(&stage.site, "demo", "workers").await?;
             stage.is_clean()?;
             let machines = stage.machines().await?;
