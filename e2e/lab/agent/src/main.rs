@@ -5,5 +5,5 @@ use lab_agent::{Options, run};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    run(Options::parse()).await
+    Box::pin(run(Options::parse())).await
 }
