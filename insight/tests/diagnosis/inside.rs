@@ -336,8 +336,8 @@ pub(crate) const TABLE: &[Row] = &[
         "a kubelet that is newer",
         |f| {
             with_node(f, |node| {
-                node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.36.1")
-            })
+                node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.36.1");
+            });
         },
         "skew",
         Level::Error,
@@ -347,8 +347,8 @@ pub(crate) const TABLE: &[Row] = &[
         "a kubelet that is too old",
         |f| {
             with_node(f, |node| {
-                node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.31.9")
-            })
+                node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.31.9");
+            });
         },
         "skew",
         Level::Error,

@@ -125,7 +125,7 @@ fn with_auto_patch_the_spec_is_the_least_that_runs() {
 #[test]
 fn outside_of_its_windows_nothing_begins_that_its_user_did_not_ask_for() {
     let mut world = patched();
-    let whole = apiserver(&world).to_owned();
+    let whole = apiserver(&world);
     upgrade_operator(&mut world);
     let opens = close(&mut world);
     world.settle();
