@@ -244,7 +244,12 @@ fn every_reason_of_the_catalogue_is_told_in_its_own_words() {
         );
         let findings = diagnose(&facts, |_| true);
         let is_told = reason.class() != Class::Fine
-            && ![Reason::NoNodes, Reason::NotReadAgain].contains(reason);
+            && ![
+                Reason::NoNodes,
+                Reason::NotReadAgain,
+                Reason::WaitingForWindow,
+            ]
+            .contains(reason);
         assert_eq!(
             findings.len(),
             usize::from(is_told),

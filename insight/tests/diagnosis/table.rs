@@ -594,7 +594,8 @@ pub(crate) const TABLE: &[Row] = &[
             let mut going = machine("demo-workers-aaaaa");
             going["metadata"]["deletionTimestamp"] = json!("2026-11-27T11:00:00Z");
             going["metadata"]["finalizers"] = json!(["covey.dev/machine"]);
-            f.machines = Known::Known(vec![read(going)]);
+            let other = machine("demo-workers-bbbbb");
+            f.machines = Known::Known(vec![read(going), read(other)]);
         },
         "deleting",
         Level::Warning,
