@@ -154,8 +154,9 @@ impl Stage {
         let asked = self.asked().get(&uid).cloned();
         let Some(name) = asked else {
             let name = format!("node-csr-{}", self.asked().len());
-            self.ask(path, node, &name)?;
-            self.asked().insert(uid, name);
+            if self.ask(path, node, &name)? {
+                self.asked().insert(uid, name);
+            }
             return Ok(());
         };
         let request = format!("{REQUESTS}{name}");
@@ -173,8 +174,8 @@ impl Stage {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kubelet asks with the token of its pod's Secret, if that is valid.
-    fn ask(&self, pod: &str, node: &str, name: &str) -> Result<()> {
+    /// The kubelet asks with the token of its pod's Secret; false where that was taken back, and nobody is let in with it.
+    fn ask(&self, pod: &str, node: &str, name: &str) -> Result<bool> {
         let tenants = &self.site.tenants;
         let secret = pod.replace("/pods/", "/secrets/");
         let secret = tenants
@@ -187,7 +188,9 @@ impl Stage {
             &self.ns,
             &format!("{IN_SYSTEM}secrets/bootstrap-token-{id}"),
         );
-        let valid = valid.context("the token is not valid")?;
+        let Some(valid) = valid else {
+            return Ok(false);
+        };
         ensure!(
             text(&valid["data"]["token-secret"])? == half,
             "another token is valid"
@@ -205,7 +208,7 @@ impl Stage {
             },
         });
         ensure!(tenants.put(&self.ns, &format!("{REQUESTS}{name}"), &request));
-        Ok(())
+        Ok(true)
     }
 
     /// As the kube-controller-manager: by the generation that signs.

@@ -375,7 +375,7 @@ async fn patch_waits_for_a_window_and_comes_without_a_change_of_the_version_that
         let deployment = deployments.get("control-plane").await?;
         let containers = &deployment.data["spec"]["template"]["spec"]["containers"];
         let mut containers = containers.as_array().into_iter().flatten();
-        let server = containers.find(|container| container["name"] == "kube-apiserver");
+        let server = containers.find(|container| container["name"] == tenant_cp::names::API_SERVER);
         let image = server.and_then(|server| server["image"].as_str());
         Ok(image.unwrap_or_default().to_owned())
     };
