@@ -187,7 +187,14 @@ pub fn renewed_before(cluster: &TenantCluster) -> Option<Timestamp> {
         };
         last = last.max(Some(since?.parse().ok()?));
     }
-    last
+    last.map(next_second)
+}
+
+/// The first whole second that is not before: a status keeps no more of a time, and what is compared with what it keeps has
+/// to be kept whole.
+fn next_second(time: Timestamp) -> Timestamp {
+    let seconds = time.as_second() + i64::from(time.subsec_nanosecond() > 0);
+    Timestamp::from_second(seconds).unwrap_or(time)
 }
 
 /// How many generations of the cluster's authority are believed.

@@ -218,7 +218,7 @@ impl Stage {
         let authority = tenant_cp::generations::authority_name("client-ca", signs);
         let secrets = self.site.objects(kinds::SECRET, &self.ns);
         let secret = secrets.get(&authority).await?;
-        let file = |ending: &str| text(&secret.data["data"][format!("{authority}.{ending}")]);
+        let file = |ending: &str| text(&secret.data["data"][format!("ca.{ending}")]);
         let signer = KeyPair {
             certificate: file("crt")?,
             key: Key::new(file("key")?),
