@@ -122,11 +122,11 @@ async fn live(host: &Host, control_plane: &ControlPlane, address: &str) -> Resul
     let cpu = get("{.status.allocatable.cpu}");
     ensure!(cpu == "1", "{cpu} processors for pods");
     let memory = get("{.status.allocatable.memory}");
-    let kib: u64 = memory.strip_suffix("Ki").context("no Ki")?.parse()?;
-    ensure!(
-        kib << 10 <= MEMORY && kib << 10 > MEMORY / 2,
-        "{memory} for pods"
-    );
+    let bytes: u64 = match memory.strip_suffix("Ki") {
+        Some(kib) => kib.parse::<u64>()? << 10,
+        None => memory.parse()?,
+    };
+    ensure!(bytes <= MEMORY && bytes > MEMORY / 2, "{memory} for pods");
     ensure!(inside(host, "hostname")?.trim() == NAME);
     Ok(())
 }

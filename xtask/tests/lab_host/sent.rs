@@ -19,7 +19,7 @@ use crate::control_plane::ControlPlane;
 use crate::joining::{live, plant_pause};
 
 /// containerd's configuration on the lab's own hosts.
-const CONTAINERD: &str = "e2e/lab/src/hosts/root/etc/containerd/config.toml";
+const CONTAINERD: &str = "e2e/lab/src/host_root/etc/containerd/config.toml";
 
 /// What a platform team lays ready, of the lab's programs.
 fn pack(folder: &Path) -> Result<Archive> {
