@@ -36,10 +36,12 @@ fn pack(folder: &Path) -> Result<Archive> {
     for name in ["containerd", "containerd-shim-runc-v2", "ctr", "runc"] {
         fs::copy(bins.path(name)?, folder.join("bin").join(name))?;
     }
-    // One program by two names, and once in the archive.
-    let kubelet = folder.join("bin/kubelet");
-    fs::copy(bins.kubernetes("kubelet", version)?, &kubelet)?;
-    fs::hard_link(&kubelet, folder.join("bin/kubeadm"))?;
+    for name in ["kubeadm", "kubelet"] {
+        fs::copy(
+            bins.kubernetes(name, version)?,
+            folder.join("bin").join(name),
+        )?;
+    }
     for plugin in fs::read_dir(bins.dir(Program::CNI_PLUGINS)?)? {
         let plugin = plugin?;
         fs::copy(plugin.path(), folder.join("cni").join(plugin.file_name()))?;
