@@ -5,7 +5,9 @@
 use api::{ConditionType, TenantCluster};
 use insight::description::types::State;
 use insight::description::{Detail, describe};
-use insight_read::cluster::described;
+use insight::facts::Facts;
+use insight_read::cluster::{about_cluster, described};
+use insight_read::reader::Reader;
 use kube::api::{Api, ListParams};
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt as _};
@@ -16,7 +18,7 @@ use crate::args::{Format, Global};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
 use crate::kinds::name_of;
-use crate::output::{result, structured};
+use crate::output::{result, say, structured};
 use crate::render::{Symbols, describe as render};
 use crate::terminal::fitted;
 use insight_read::request;
@@ -49,6 +51,29 @@ pub(super) async fn run(global: &Global, args: &Describe) -> Result<Exit, Failur
         State::Ok => Exit::Done,
         _ => Exit::Answered,
     })
+}
+
+/// A tenant cluster with its pools and machines, whose lists have at most `pages` pages. What is not allowed is said.
+///
+/// # Errors
+/// When the TenantCluster itself cannot be read.
+pub(super) async fn about(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    pages: usize,
+) -> Result<(TenantCluster, Facts), Failure> {
+    let reader = Reader::default();
+    // Large, because many requests are made side by side.
+    let read = Box::pin(about_cluster(&reader, client, namespace, name, pages)).await;
+    let read = match read {
+        Ok(read) => read,
+        Err(error) => return Err(missing(client, namespace, name, &error).await),
+    };
+    for what in reader.not_allowed() {
+        say(&format!("(not allowed to {what})"));
+    }
+    Ok(read)
 }
 
 /// Why a tenant cluster could not be read; with a guess where it is not there.

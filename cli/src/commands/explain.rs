@@ -5,14 +5,12 @@
 use api::{ConditionType, Machine, NodePool, Reason, TenantCluster};
 use insight::meaning;
 use insight::text;
-use insight_read::cluster::about_cluster;
-use insight_read::reader::Reader;
 use insight_read::request::PAGES;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use serde::Serialize;
 
-use super::describe::missing;
+use super::describe::about;
 use super::near::nearest;
 use crate::args::read::Explain;
 use crate::args::{Format, Global};
@@ -69,15 +67,7 @@ pub(super) async fn present(global: &Global, args: &Explain, name: &str) -> Resu
     let word = find(&args.word)?;
     let connection = connect(global).await?;
     let (client, namespace) = (&connection.client, connection.namespace.as_str());
-    let reader = Reader::default();
-    let read = about_cluster(&reader, client, namespace, name, PAGES).await;
-    let (cluster, facts) = match read {
-        Ok(read) => read,
-        Err(error) => return Err(missing(client, namespace, name, &error).await),
-    };
-    for what in reader.not_allowed() {
-        say(&format!("(not allowed to {what})"));
-    }
+    let (cluster, facts) = about(client, namespace, name, PAGES).await?;
     let mut now = of_cluster(&cluster, word);
     for pool in facts.pools.as_ref().there().into_iter().flatten() {
         now.extend(of_pool(pool, word));

@@ -4,8 +4,6 @@
 //! inside is asked of the tenant's API, and only when that is wanted.
 
 use api::names::NOT_OF_MACHINES;
-use insight_read::cluster::about_cluster;
-use insight_read::reader::Reader;
 use insight_read::request::{self, Unread};
 use jiff::Timestamp;
 use kube::api::{Api, DynamicObject, ListParams};
@@ -14,7 +12,7 @@ use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::describe::missing;
+use super::describe::about;
 use super::kubeconfig::administrators;
 use crate::args::overview::Tree;
 use crate::args::{Format, Global};
@@ -107,15 +105,7 @@ async fn own(
     namespace: &str,
     name: &str,
 ) -> Result<(Place, Option<String>), Failure> {
-    let reader = Reader::default();
-    let read = about_cluster(&reader, client, namespace, name, PAGES).await;
-    let (cluster, facts) = match read {
-        Ok(read) => read,
-        Err(error) => return Err(missing(client, namespace, name, &error).await),
-    };
-    for what in reader.not_allowed() {
-        say(&format!("(not allowed to {what})"));
-    }
+    let (cluster, facts) = about(client, namespace, name, PAGES).await?;
     let uid = cluster.uid().unwrap_or_default();
     let mut items = vec![typed("TenantCluster", &cluster, None)];
     let pools = facts.pools.as_ref().there().into_iter().flatten();

@@ -389,6 +389,11 @@ mod tests {
             Some(at(9))
         );
         assert_eq!(before(["Wait", "Replace"], ["Draining", "Draining"]), None);
+        // A Machine's status keeps whole seconds of it.
+        let mut fraction = cluster(both, ["Draining", "Draining"]);
+        let told = &mut fraction.status.as_mut().unwrap().rotation[0];
+        told.believed_since = Some("1970-01-01T00:00:09.25Z".to_owned());
+        assert_eq!(renewed_before(&fraction), Some(at(10)));
         let mut held = cluster(both, ["Draining", "Idle"]);
         held.spec.rotation.cluster_ca.as_mut().unwrap().hold = true;
         assert_eq!(renewed_before(&held), None);
