@@ -79,7 +79,7 @@ async fn a_played_machine_joins_by_what_a_virtual_machine_is_told() -> Result<()
     let host = machines::start(&settings, &guest, Path::new(&network))?;
     let lived = live(&host, &control_plane, pod.0["address"].as_str().unwrap()).await;
     let lived = match lived {
-        Ok(()) => is_told_nothing_more(&host, &secret),
+        Ok(()) => is_told_nothing_more(&host, &secret).await,
         failed => failed,
     };
     let said = inside(
@@ -89,7 +89,11 @@ async fn a_played_machine_joins_by_what_a_virtual_machine_is_told() -> Result<()
     // What another lab-agent finds, and then the end.
     let found = machines::adopt(&settings)?;
     machines::end(&settings, &guest.id, Some(&host))?;
-    lived.with_context(|| format!("{}\n{}", said.unwrap_or_default(), control_plane.logs()))?;
+    // What was wrong comes first: a long log is cut at its end where it is shown.
+    lived.map_err(|wrong| {
+        let said = said.unwrap_or_default();
+        anyhow::anyhow!("{wrong:#}\n{said}\n{}", control_plane.logs())
+    })?;
     assert_eq!(found, BTreeMap::from([(guest.id.clone(), host.clone())]));
     assert!(!host.is_alive() && !host.keeper.is_alive());
     assert!(!layout.machines().join(&guest.id).exists());
@@ -131,16 +135,15 @@ async fn live(host: &Host, control_plane: &ControlPlane, address: &str) -> Resul
     Ok(())
 }
 
-/// The join has taken its own copy of the token away. What the machine was told stays, as a disk of KubeVirt does.
-fn is_told_nothing_more(host: &Host, secret: &str) -> Result<()> {
-    let found = inside(
-        host,
-        &format!("grep -rlsF -D skip -- {secret} /etc /var /run /root /tmp || true"),
-    )?;
-    let found: Vec<_> = found.lines().collect();
-    ensure!(
-        found == ["/var/lib/cloud/seed/nocloud/user-data"],
-        "the token is in {found:?}"
-    );
+/// The join takes its own copies of the token away. What the machine was told stays, as a disk of KubeVirt does.
+///
+/// kubeadm asks once a second whether the kubelet has its certificate, and removes what that began with only then: a
+/// node may be Ready before.
+async fn is_told_nothing_more(host: &Host, secret: &str) -> Result<()> {
+    let search = format!("grep -rlsF -D skip -- {secret} /etc /var /run /root /tmp || true");
+    let found = || inside(host, &search).unwrap_or_else(|e| format!("{e:#}"));
+    let told = |found: &str| found.trim() == "/var/lib/cloud/seed/nocloud/user-data";
+    let gone = until("the token is only where it was told", || told(&found())).await;
+    gone.with_context(|| format!("the token is in {}", found()))?;
     Ok(())
 }
