@@ -66,6 +66,8 @@ pub mod provider_config;
 pub mod restore;
 pub mod snapshot;
 pub mod status_only;
+#[cfg(test)]
+mod stored;
 pub mod tenant_backup;
 pub mod tenant_cluster;
 pub mod tenant_namespace;

@@ -21,6 +21,7 @@ use crate::controllers::machine::observed::{
     Node, Observed, Pod, RenewalPod, RenewalSeen, Seen, Tenant, TokenSeen, UserData,
 };
 use crate::controllers::machine::plan::{Action, Plan, is_to_be_renewed, plan};
+use crate::controllers::stored::stored;
 use crate::creations::Creations;
 use crate::overlay::allotments::Allotment;
 use crate::tenant_session::budget::Budget;
@@ -164,7 +165,7 @@ impl World {
             pods: Vec::new(),
             protected: false,
             api: Api::Up,
-            now: "2026-11-21T12:00:00Z".parse().unwrap(),
+            now: "2026-11-21T12:00:00.7Z".parse().unwrap(),
             writes: 0,
             status_writes: 0,
             vms_made: 0,
@@ -548,8 +549,8 @@ impl World {
                 if begins {
                     self.creations.begins(NAME);
                 }
-                self.machine.status = Some(plan.status.clone());
-                seen.machine.status = Some(plan.status.clone());
+                self.machine.status = Some(stored(&plan.status));
+                seen.machine.status = Some(stored(&plan.status));
             }
             if plan.is_settled() {
                 self.events.extend(plan.events.iter().map(|e| e.reason));

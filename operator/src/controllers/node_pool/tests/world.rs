@@ -19,6 +19,7 @@ use crate::capacity::Answer;
 use crate::controllers::node_pool::nodes::Nodes;
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::controllers::node_pool::plan::{Action, Plan, plan};
+use crate::controllers::stored::stored;
 use crate::node_silence::Heard;
 use crate::node_templates::NodeTemplates;
 
@@ -86,7 +87,7 @@ impl World {
             cluster: Some(cluster()),
             machines: Vec::new(),
             others: Vec::new(),
-            now: "2026-11-21T12:00:00Z".parse().unwrap(),
+            now: "2026-11-21T12:00:00.7Z".parse().unwrap(),
             writes: 0,
             names: BTreeSet::new(),
             gone: false,
@@ -148,7 +149,7 @@ impl World {
             if !self.spend(budget) {
                 return false;
             }
-            self.pool.status = Some(status.clone());
+            self.pool.status = Some(stored(status));
         }
         for object in &plan.creations {
             if !self.spend(budget) {
@@ -159,7 +160,7 @@ impl World {
             assert!(fresh, "{} is used twice", object.name);
             machine.metadata.uid = Some(format!("uid-of-{}", object.name));
             machine.metadata.resource_version = Some("1".into());
-            machine.metadata.creation_timestamp = Some(Time(self.now));
+            machine.metadata.creation_timestamp = Some(stored(&Time(self.now)));
             self.machines.push(machine);
         }
         for change in &plan.changes {
@@ -204,7 +205,7 @@ impl World {
                     if !self.spend(budget) {
                         return false;
                     }
-                    self.pool.status = Some(plan.status);
+                    self.pool.status = Some(stored(&plan.status));
                 }
                 return true;
             }

@@ -14,6 +14,7 @@ use tenant_cp::problem::Problem;
 use tenant_cp::{Settings, network};
 
 use super::rotation_front_proxy;
+use crate::controllers::stored::stored;
 use crate::controllers::tenant_cluster::observe;
 use crate::controllers::tenant_cluster::observed::{
     Etcd, EtcdSpace, EtcdSteps, Failure, Observed, Seen, Tenant, Way, component_pods, pods,
@@ -262,7 +263,7 @@ impl World {
             snapshots: BTreeMap::new(),
             asked: Vec::new(),
             calm: std::time::Duration::ZERO,
-            now: now(),
+            now: now() + jiff::SignedDuration::from_millis(700),
             writes: 0,
         }
     }
@@ -702,6 +703,7 @@ impl World {
             }
             _ => {}
         }
+        self.cluster = stored(&self.cluster);
     }
 
     pub(super) fn spend(&mut self, budget: &mut usize) -> bool {
@@ -775,7 +777,7 @@ impl World {
                     if !self.spend(budget) {
                         return false;
                     }
-                    self.cluster.status = Some(plan.status.clone());
+                    self.cluster.status = Some(stored(&plan.status));
                 }
                 self.hear(&plan.events);
                 return true;
