@@ -22,7 +22,7 @@ mod runs;
 mod servers;
 mod session;
 mod shake;
-mod signals;
+pub(crate) mod signals;
 mod strict;
 pub(crate) mod tiers;
 mod usage;

@@ -1,6 +1,7 @@
-//! What came of a run, against the list that Kubernetes publishes.
+//! What came of a run, against the list that Kubernetes publishes, or against the names that a suite's tests carry.
 //!
-//! Invariant: pure; each name of the list is counted once, and what was not run is neither passed nor failed.
+//! Invariant: pure; each name is counted once, and what was not run is neither passed nor failed. Reports of parts make
+//! one only where no test was run twice.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,6 +11,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use roxmltree::{Document, Node};
 use serde::{Deserialize, Serialize};
+
+use crate::suite::{self, Suite};
 
 /// How one test ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,38 +32,68 @@ pub(crate) enum Ended {
     Passed,
     /// The first line of why.
     Failed(String),
+    /// It was begun, and says why it does not apply.
+    Skipped(String),
+    /// It was not begun, or an interrupt has ended it.
     NotRun,
 }
 
-/// Tests that cannot pass on this machine, whatever the cluster, and why: part of the name, reason. What is here was
-/// shown by an experiment that docs/conformance.md describes.
-const NOT_HERE: &[(&str, &str)] = &[];
-
 /// One test that is not passed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Other {
     name: String,
     why: String,
 }
 
+/// What is said of one test.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Verdict {
+    Passed,
+    Failed(String),
+    /// It was run, and cannot pass here.
+    NotHere(String),
+    Skipped(String),
+    /// Nobody begins it here.
+    LeftOut(String),
+    NotRun,
+}
+
+/// Makes a verdict of why.
+type Make = fn(String) -> Verdict;
+
 /// Everything.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Report {
     kubernetes: String,
-    /// Names of the published list.
+    suite: String,
+    /// It was told to end before its tests had.
+    interrupted: bool,
+    /// Names in all.
     total: usize,
     passed: usize,
     /// s of each part, all tests together.
     seconds: BTreeMap<String, f64>,
     failed: Vec<Other>,
+    /// Run, and cannot pass here.
     not_here: Vec<Other>,
+    /// Begun, and do not apply by their own word.
+    skipped: Vec<Other>,
+    /// Not begun, because they cannot run here.
+    left_out: Vec<Other>,
     not_run: Vec<String>,
     passed_names: Vec<String>,
 }
 
 impl Report {
-    /// Compares outcomes with the list.
-    pub(crate) fn of(version: &str, listed: Vec<String>, outcomes: &[Outcome]) -> Self {
+    /// Compares outcomes with the published list; of another suite the list is what its tests are called.
+    pub(crate) fn of(
+        version: &str,
+        suite: Suite,
+        listed: Vec<String>,
+        outcomes: &[Outcome],
+        interrupted: bool,
+    ) -> Self {
         let mut seconds = BTreeMap::new();
         let mut ended: BTreeMap<&str, &Ended> = BTreeMap::new();
         for outcome in outcomes {
@@ -73,66 +106,182 @@ impl Report {
                 *known = &outcome.ended;
             }
         }
-        let names: BTreeSet<String> = listed.into_iter().collect();
-        let mut report = Self {
-            kubernetes: version.to_owned(),
-            total: names.len(),
-            passed: 0,
-            seconds,
-            failed: Vec::new(),
-            not_here: Vec::new(),
-            not_run: Vec::new(),
-            passed_names: Vec::new(),
+        let names: BTreeSet<String> = match suite {
+            Suite::Conformance => listed.into_iter().collect(),
+            Suite::LoadBalancers | Suite::Storage => {
+                let of_suite = ended.keys().filter(|name| suite.has(name));
+                of_suite.map(|name| (*name).to_owned()).collect()
+            }
         };
-        for name in names {
-            match ended.get(name.as_str()) {
-                Some(Ended::Passed) => report.passed_names.push(name),
-                Some(Ended::Failed(why)) => match cannot_run_here(&name) {
-                    Some(reason) => report.not_here.push(Other {
-                        why: reason.to_owned(),
-                        name,
-                    }),
-                    None => report.failed.push(Other {
-                        why: why.clone(),
-                        name,
-                    }),
+        let each = names.into_iter().map(|name| {
+            let verdict = match ended.get(name.as_str()) {
+                Some(Ended::Passed) => Verdict::Passed,
+                Some(Ended::Skipped(why)) => Verdict::Skipped(why.clone()),
+                Some(Ended::Failed(why)) => match suite::why_it_cannot_pass(&name) {
+                    Some(reason) => Verdict::NotHere(reason.to_owned()),
+                    None => Verdict::Failed(why.clone()),
                 },
-                Some(Ended::NotRun) | None => report.not_run.push(name),
+                Some(Ended::NotRun) | None => match suite.why_left_out(&name) {
+                    Some(why) => Verdict::LeftOut(why.to_owned()),
+                    None => Verdict::NotRun,
+                },
+            };
+            (name, verdict)
+        });
+        let told = Self {
+            kubernetes: version.to_owned(),
+            suite: suite.name().to_owned(),
+            interrupted,
+            seconds,
+            ..Self::default()
+        };
+        told.with(each.collect())
+    }
+
+    fn with(mut self, verdicts: BTreeMap<String, Verdict>) -> Self {
+        self.total = verdicts.len();
+        for (name, verdict) in verdicts {
+            let (others, why) = match verdict {
+                Verdict::Passed => {
+                    self.passed_names.push(name);
+                    continue;
+                }
+                Verdict::NotRun => {
+                    self.not_run.push(name);
+                    continue;
+                }
+                Verdict::Failed(why) => (&mut self.failed, why),
+                Verdict::NotHere(why) => (&mut self.not_here, why),
+                Verdict::Skipped(why) => (&mut self.skipped, why),
+                Verdict::LeftOut(why) => (&mut self.left_out, why),
+            };
+            others.push(Other { name, why });
+        }
+        self.passed = self.passed_names.len();
+        self
+    }
+
+    /// What it says of each test.
+    fn verdicts(&self) -> Result<BTreeMap<String, Verdict>> {
+        let mut all = BTreeMap::new();
+        let mut add = |name: &String, verdict: Verdict| -> Result<()> {
+            let before = all.insert(name.clone(), verdict);
+            ensure!(before.is_none(), "a report has {name} twice");
+            Ok(())
+        };
+        for name in &self.passed_names {
+            add(name, Verdict::Passed)?;
+        }
+        for name in &self.not_run {
+            add(name, Verdict::NotRun)?;
+        }
+        let others: [(&Vec<Other>, Make); 4] = [
+            (&self.failed, Verdict::Failed),
+            (&self.not_here, Verdict::NotHere),
+            (&self.skipped, Verdict::Skipped),
+            (&self.left_out, Verdict::LeftOut),
+        ];
+        for (others, make) in others {
+            for other in others {
+                add(&other.name, make(other.why.clone()))?;
             }
         }
-        report.passed = report.passed_names.len();
-        report
+        ensure!(
+            all.len() == self.total && self.passed == self.passed_names.len(),
+            "a report counts other tests than it names"
+        );
+        Ok(all)
     }
 
-    /// Whether nothing failed but what cannot run here.
+    /// One of several that were made of one list, each of tests that no other one has run.
+    ///
+    /// # Errors
+    /// When they are of different lists, or a test was run twice: then nobody could say which run counts.
+    pub(crate) fn merge(reports: Vec<Self>) -> Result<Self> {
+        let mut rest = reports.into_iter();
+        let mut merged = rest.next().context("there is no report to merge")?;
+        let mut verdicts = merged.verdicts()?;
+        for report in rest {
+            ensure!(
+                report.kubernetes == merged.kubernetes && report.suite == merged.suite,
+                "one report is of {} of Kubernetes {}, another one of {} of {}",
+                merged.suite,
+                merged.kubernetes,
+                report.suite,
+                report.kubernetes
+            );
+            let others = report.verdicts()?;
+            ensure!(
+                verdicts.keys().eq(others.keys()),
+                "the reports are of different lists of tests"
+            );
+            for ((name, known), (_, other)) in verdicts.iter_mut().zip(others) {
+                if other == Verdict::NotRun {
+                    continue;
+                }
+                let is_of_nobody = matches!(
+                    (&*known, &other),
+                    (Verdict::NotRun, _) | (Verdict::LeftOut(_), Verdict::LeftOut(_))
+                );
+                ensure!(
+                    is_of_nobody,
+                    "{name} was run twice: leave one of its reports out"
+                );
+                *known = other;
+            }
+            merged.interrupted |= report.interrupted;
+            for (part, seconds) in report.seconds {
+                *merged.seconds.entry(part).or_default() += seconds;
+            }
+        }
+        let told = Self {
+            kubernetes: merged.kubernetes,
+            suite: merged.suite,
+            interrupted: merged.interrupted,
+            seconds: merged.seconds,
+            ..Self::default()
+        };
+        Ok(told.with(verdicts))
+    }
+
+    /// Whether everything was run that was to be, and nothing failed but what cannot pass here.
     pub(crate) fn is_as_explained(&self) -> bool {
-        self.failed.is_empty() && self.passed > 0
+        self.failed.is_empty() && self.passed > 0 && !self.interrupted
     }
-}
-
-fn cannot_run_here(name: &str) -> Option<&'static str> {
-    let found = NOT_HERE.iter().find(|(part, _)| name.contains(part));
-    found.map(|(_, why)| *why)
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             kubernetes,
+            suite,
             total,
             passed,
             ..
         } = self;
-        for (what, others) in [("failed", &self.failed), ("not here", &self.not_here)] {
+        for (what, others) in [
+            ("failed", &self.failed),
+            ("not here", &self.not_here),
+            ("left out", &self.left_out),
+            ("skipped", &self.skipped),
+        ] {
             for other in others {
                 writeln!(f, "{what}: {}\n    {}", other.name, other.why)?;
             }
         }
+        if self.interrupted {
+            writeln!(
+                f,
+                "INCOMPLETE: it was interrupted before its tests had ended"
+            )?;
+        }
         write!(
             f,
-            "Kubernetes {kubernetes}: {passed} of {total} passed, {} failed, {} cannot run here, {} were not run",
+            "Kubernetes {kubernetes}, {suite}: {passed} of {total} passed, {} failed, {} cannot run here, {} do not \
+             apply, {} were not run",
             self.failed.len(),
-            self.not_here.len(),
+            self.not_here.len() + self.left_out.len(),
+            self.skipped.len(),
             self.not_run.len()
         )?;
         for (part, seconds) in &self.seconds {
@@ -184,11 +333,18 @@ pub(crate) fn outcomes(junit: &str, part: &str) -> Result<Vec<Outcome>> {
         .collect()
 }
 
+/// What ginkgo puts before the reason of a test that does not apply; one that was not chosen has none.
+const SKIPPED: &str = "skipped - ";
+
 fn ended(case: Node<'_, '_>) -> Ended {
     let child = |names: &[&str]| {
         case.children()
             .find(|child| names.iter().any(|name| child.has_tag_name(*name)))
     };
+    // Of these nobody knows how they would have ended.
+    if matches!(case.attribute("status"), Some("interrupted" | "aborted")) {
+        return Ended::NotRun;
+    }
     if let Some(failure) = child(&["failure", "error"]) {
         let why = failure.attribute("message").or(failure.text());
         let line = why
@@ -197,65 +353,17 @@ fn ended(case: Node<'_, '_>) -> Ended {
             .find(|line| !line.trim().is_empty());
         return Ended::Failed(line.unwrap_or("it does not say why").trim().to_owned());
     }
-    match child(&["skipped"]) {
-        Some(_) => Ended::NotRun,
-        None => Ended::Passed,
+    let Some(skipped) = child(&["skipped"]) else {
+        return Ended::Passed;
+    };
+    match skipped
+        .attribute("message")
+        .and_then(|message| message.strip_prefix(SKIPPED))
+    {
+        Some(why) => Ended::Skipped(why.lines().next().unwrap_or_default().trim().to_owned()),
+        None => Ended::NotRun,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const JUNIT: &str = r#"<testsuites><testsuite name="Kubernetes e2e suite">
-        <testcase name="[SynchronizedBeforeSuite]" time="1"/>
-        <testcase name="[It] [sig-a] works [Conformance]" time="2.5"/>
-        <testcase name="[It] [sig-a] fails [Conformance]" time="3"><failure message="&#10;no pod&#10;more"/></testcase>
-        <testcase name="[It] [sig-a] is serial [Serial] [Conformance]" time="0"><skipped/></testcase>
-        </testsuite></testsuites>"#;
-    const LIST: &str = "- testname: A
-  codename: '[sig-a] works
-    [Conformance]'
-- codename: '[sig-a] fails [Conformance]'
-- codename: '[sig-a] is serial [Serial] [Conformance]'
-- codename: '[sig-a] nobody runs [Conformance]'
-";
-
-    fn report(outcomes: &[Outcome]) -> Report {
-        Report::of("1.2.3", listed(LIST).unwrap(), outcomes)
-    }
-
-    #[test]
-    fn each_name_of_the_list_is_counted_once_by_what_became_of_it() {
-        let report = report(&outcomes(JUNIT, "parallel").unwrap());
-        assert_eq!((report.total, report.passed), (4, 1));
-        assert_eq!(report.failed.len(), 1);
-        assert_eq!(report.failed[0].why, "no pod");
-        assert_eq!(report.not_run.len(), 2);
-        assert!((report.seconds["parallel"] - 5.5).abs() < 1e-9);
-        assert!(!report.is_as_explained());
-    }
-
-    #[test]
-    fn what_one_part_skips_counts_as_the_other_part_says() {
-        let serial = r#"<testsuites><testcase name="[It] [sig-a] works [Conformance]"><skipped/></testcase>
-            <testcase name="[It] [sig-a] is serial [Serial] [Conformance]" time="4"/></testsuites>"#;
-        let mut both = outcomes(JUNIT, "parallel").unwrap();
-        both.extend(outcomes(serial, "serial").unwrap());
-        for all in [both.clone(), both.into_iter().rev().collect()] {
-            let report = report(&all);
-            assert_eq!((report.passed, report.not_run.len()), (2, 1));
-        }
-    }
-
-    #[test]
-    fn a_run_of_nothing_is_no_success() {
-        assert!(!report(&[]).is_as_explained());
-    }
-
-    #[test]
-    fn an_empty_list_is_an_error() {
-        assert!(listed("[]").is_err());
-        assert!(outcomes("no report", "parallel").is_err());
-    }
-}
+mod tests;

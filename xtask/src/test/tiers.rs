@@ -13,7 +13,9 @@ use lab::{Build, Layout, Operator, UpOptions, progress::Progress};
 
 use super::beside::Beside;
 use super::busy::Busy;
-use super::changed::suites::{DEFAULT, DEFAULT_WORKERS, HOSTS, PLAYABLE, WORKERS as WORKERS_SUITE};
+use super::changed::suites::{
+    DEFAULT, DEFAULT_WORKERS, HOSTS, PLAYABLE, VM_HOST, WORKERS as WORKERS_SUITE,
+};
 use super::report::{
     BUILDS, CHECKS, COMPILE, LAB, OLDER, OVER, PLAYED, PROGRAMS, SHAKE, T0, T1, T2, WORKERS,
 };
@@ -358,7 +360,8 @@ fn lab_filters(all: bool, hosts: bool, played: bool) -> (String, String) {
             true => format!("({} - ({}))", binary(WORKERS_SUITE), modules(PLAYABLE)),
             false => binary(WORKERS_SUITE),
         };
-        return (suites, format!("{} + {workers}", binary("kubevirt")));
+        let machines = ["kubevirt", VM_HOST].map(binary).join(" + ");
+        return (suites, format!("{machines} + {workers}"));
     }
     let suites = match hosts {
         // Without its modules, which take long.
@@ -411,7 +414,10 @@ mod tests {
         for suite in ["control_plane", "hosts", "operations"] {
             assert!(suites.contains(suite), "{suites}");
         }
-        assert!(workers.contains("kubevirt") && !workers.contains("test("));
+        for suite in ["kubevirt", "vm_host", "workers"] {
+            assert!(workers.contains(suite), "{workers}");
+        }
+        assert!(!workers.contains("test("), "{workers}");
         let (suites, _) = lab_filters(false, false, false);
         assert_eq!(suites, "binary_id(=suites::control_plane)");
         let (suites, workers) = lab_filters(false, true, false);

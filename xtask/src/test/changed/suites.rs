@@ -16,6 +16,8 @@ pub(crate) const DEFAULT: &str = "control_plane";
 /// The target of machines that are reached by SSH. What its own file has is run without `--all`: two hosts become
 /// nodes and are given back, in a minute or two. Its modules take long.
 pub(crate) const HOSTS: &str = "hosts";
+/// The target of a virtual machine that is reached by SSH: it needs both, and takes long.
+pub(crate) const VM_HOST: &str = "vm_host";
 /// The target of virtual machines.
 pub(crate) const WORKERS: &str = "workers";
 /// Its modules that are run without `--all`: join, exec, logs, names, a load balancer, a volume, and that
