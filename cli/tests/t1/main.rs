@@ -22,7 +22,9 @@ mod access;
 mod dashboard;
 mod day_to_day;
 mod looking;
+mod outputs;
 mod overview;
+mod schema;
 mod up;
 
 const MASTERS: &str = "system:masters";
