@@ -21,6 +21,7 @@ use tokio::process::Command;
 mod access;
 mod dashboard;
 mod day_to_day;
+mod faults;
 mod looking;
 mod outputs;
 mod overview;
