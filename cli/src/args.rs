@@ -362,6 +362,32 @@ mod tests {
         Args::command().debug_assert();
     }
 
+    /// The help of a command and of those below it, without the flags that all have, which the first one shows.
+    fn helps(command: &clap::Command, path: &str, text: &mut String) {
+        let own = command.clone().bin_name(path).term_width(100);
+        // What the variables of who runs this hold is nobody's help.
+        let mut own = own.mut_args(|arg| arg.hide_env_values(true));
+        text.push_str(&format!("$ {path} --help\n{}\n", own.render_long_help()));
+        for below in command.get_subcommands() {
+            helps(below, &format!("{path} {}", below.get_name()), text);
+        }
+    }
+
+    #[test]
+    fn help_of_every_command_is_as_it_was_looked_at() {
+        let mut text = String::new();
+        helps(&Args::command(), "covey", &mut text);
+        for command in [
+            "covey doctor",
+            "covey kubeconfig revoke",
+            "covey credential get",
+        ] {
+            assert!(text.contains(&format!("$ {command} --help\n")), "{command}");
+        }
+        let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+        insta::assert_snapshot!("help", lines.join("\n"));
+    }
+
     #[test]
     fn bad_input_is_refused_before_anything_is_asked() {
         for line in [

@@ -37,6 +37,8 @@ pub(crate) struct Place {
     pub(crate) rights: [String; 3],
     /// Seconds that are asked for.
     pub(crate) seconds: u64,
+    /// Whether a token is wanted.
+    pub(crate) is_token: bool,
 }
 
 impl Place {
@@ -50,12 +52,15 @@ impl Place {
             context.update(&part.len().to_be_bytes());
             context.update(part.as_bytes());
         }
+        if self.is_token {
+            context.update(b"token");
+        }
         let digest = context.finish();
         digest.as_ref().iter().map(|b| format!("{b:02x}")).collect()
     }
 }
 
-/// A certificate with its key, as it is kept. It has no `Debug`: the key is a secret.
+/// A certificate with its key, or a token, as it is kept. It has no `Debug`: the key is a secret.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Kept {
@@ -67,6 +72,9 @@ pub(crate) struct Kept {
     pub(crate) certificate: String,
     /// PEM.
     pub(crate) key: String,
+    /// The token, where one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<String>,
     /// Whom to believe that it is the tenant cluster, PEM.
     pub(crate) authority: String,
     /// When it was got.
@@ -90,15 +98,15 @@ impl Kept {
 
     /// What kubectl reads.
     pub(crate) fn exec_credential(&self) -> Value {
-        json!({
-            "apiVersion": EXEC, "kind": "ExecCredential",
-            "status": {
-                "clientCertificateData": self.certificate,
-                "clientKeyData": self.key,
-                // kubectl asks again from then on.
-                "expirationTimestamp": self.good_until().to_string(),
-            },
-        })
+        let mut status = match &self.token {
+            Some(token) => json!({ "token": token }),
+            None => json!({
+                "clientCertificateData": self.certificate, "clientKeyData": self.key,
+            }),
+        };
+        // kubectl asks again from then on.
+        status["expirationTimestamp"] = json!(self.good_until().to_string());
+        json!({ "apiVersion": EXEC, "kind": "ExecCredential", "status": status })
     }
 
     /// The user of a kubeconfig that has the secret in it.
@@ -144,11 +152,24 @@ fn base64(text: &str) -> Value {
     json!(ByteString(text.as_bytes().to_vec()))
 }
 
+/// What a grant gives.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Issued {
+    /// PEM.
+    pub(crate) certificate: String,
+    /// Whom to believe that it is the tenant cluster, PEM.
+    pub(crate) authority: String,
+    /// When the certificate ends.
+    pub(crate) until: String,
+    /// The token, sealed, where one was asked for, and when that ends.
+    pub(crate) token: Option<(String, String)>,
+}
+
 /// What became of a grant that was asked for.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Answer {
-    /// It is issued; certificate, authority, and when it ends.
-    Issued(Box<[String; 3]>),
+    /// It is issued.
+    Issued(Box<Issued>),
     /// Nothing yet; what it waits for.
     Waits(String),
     /// It comes to nothing: why, and what mends it.
@@ -168,8 +189,13 @@ pub(crate) fn answer(grant: &AccessGrant) -> Answer {
     if is_true(&status.conditions, ConditionType::Ready)
         && let (Some(certificate), Some(authority), Some(until)) = (certificate, authority, until)
     {
-        let all = [certificate, authority, until].map(Clone::clone);
-        return Answer::Issued(Box::new(all));
+        let token = status.sealed_token.clone();
+        return Answer::Issued(Box::new(Issued {
+            certificate: certificate.clone(),
+            authority: authority.clone(),
+            until: until.clone(),
+            token: token.zip(status.token_not_after.clone()),
+        }));
     }
     let mut conditions = status.conditions.iter();
     let ready = conditions.find(|c| c.type_ == ConditionType::Ready.as_str());
@@ -199,6 +225,7 @@ mod tests {
             namespace: "team-a".to_owned(),
             certificate: "CERT".to_owned(),
             key: "sesame-canary".to_owned(),
+            token: None,
             authority: "CA".to_owned(),
             since: at("2027-01-31T12:00:00Z"),
             until: at("2027-01-31T13:00:00Z"),
@@ -229,6 +256,12 @@ mod tests {
         assert_eq!(told["status"]["clientKeyData"], "sesame-canary");
         let until = &told["status"]["expirationTimestamp"];
         assert_eq!(until, "2027-01-31T12:48:00Z");
+        let mut kept = kept();
+        kept.token = Some("sesame-token".to_owned());
+        let told = kept.exec_credential();
+        assert_eq!(told["status"]["token"], "sesame-token");
+        assert_eq!(told["status"].get("clientKeyData"), None, "{told}");
+        assert_eq!(told["status"]["expirationTimestamp"], *until);
     }
 
     #[test]
@@ -239,12 +272,14 @@ mod tests {
             cluster: ["n".to_owned(), "demo".to_owned(), "u1".to_owned()],
             rights: ["view".to_owned(), String::new(), String::new()],
             seconds: 3600,
+            is_token: false,
         };
-        let mut all = vec![place.clone(); 6];
+        let mut all = vec![place.clone(); 7];
         all[1].cluster[2] = "u2".to_owned();
         all[2].rights[0] = "admin".to_owned();
         all[3].login[1] = "jane".to_owned();
         all[4].seconds = 600;
+        all[6].is_token = true;
         // No part passes for the next.
         (all[5].cluster[0], all[5].cluster[1]) = ("nd".to_owned(), "emo".to_owned());
         let mut names: Vec<_> = all.iter().map(Place::name).collect();
@@ -252,7 +287,7 @@ mod tests {
         assert_eq!(names[0], place.name());
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 6);
+        assert_eq!(names.len(), 7);
     }
 
     #[test]
@@ -299,7 +334,9 @@ mod tests {
             serde_json::from_value::<AccessGrant>(grant).unwrap()
         };
         let issued = answer(&grant("GrantIssued", "True"));
-        assert!(matches!(issued, Answer::Issued(all) if all[0] == "CERT" && all[1] == "CA"));
+        assert!(
+            matches!(issued, Answer::Issued(all) if all.certificate == "CERT" && all.authority == "CA")
+        );
         let refused = answer(&grant("GrantTooLong", "False"));
         assert!(
             matches!(refused, Answer::Refused(why, mend) if why == "so it is" && mend.contains("ttlSeconds"))

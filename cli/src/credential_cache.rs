@@ -147,6 +147,7 @@ mod tests {
             namespace: "team-a".to_owned(),
             certificate: "CERT".to_owned(),
             key: "KEY".to_owned(),
+            token: None,
             authority: "CA".to_owned(),
             since: "2027-01-31T12:00:00Z".parse().unwrap(),
             until: "2027-01-31T13:00:00Z".parse().unwrap(),

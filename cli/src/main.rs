@@ -33,6 +33,9 @@ mod output;
 mod overview;
 mod progress;
 mod render;
+#[cfg(test)]
+#[path = "../tests/t1/schema.rs"]
+mod schema;
 mod sorting;
 mod sysdump;
 mod table;

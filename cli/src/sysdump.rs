@@ -267,6 +267,8 @@ mod tests {
             index.contains("a.log#beginning") && index.contains("--max-size"),
             "{index}"
         );
+        let index: Value = serde_json::from_str(index).unwrap();
+        assert_eq!(crate::schema::findings(&index), [""; 0], "{index:#}");
         assert!(!read.contains_key("dump/b"));
     }
 

@@ -2,7 +2,7 @@
 //! certificate of its own.
 //!
 //! Invariant: nothing in it is secret: the key stays with whoever asks, or is in the Secret that was asked for, and a
-//! certificate without it opens nothing. What was granted is never another thing later, so a grant is read once and then
+//! certificate without it opens nothing, nor does a token that is sealed. What was granted is never another thing later, so a grant is read once and then
 //! known.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -26,6 +26,17 @@ pub const VIEW: &str = "view";
 pub const USER_PREFIX: &str = "covey:";
 /// Prefix of the group, and of the binding, that one grant has inside the tenant cluster; its UID follows.
 pub const GROUP_PREFIX: &str = "covey:grant:";
+/// Prefix of the ServiceAccount that a grant with a token has inside the tenant cluster; its UID follows.
+pub const ACCOUNT_PREFIX: &str = "covey-access-";
+/// Its namespace. Not `kube-system`: who gives a right to all ServiceAccounts of that, as is usual, would give it to everybody
+/// who ever asks for a token.
+pub const ACCOUNT_NAMESPACE: &str = "covey-access";
+
+/// What a token is sealed for: one grant, by its UID, so that it passes for no other's.
+#[must_use]
+pub fn token_purpose(uid: &str) -> String {
+    format!("covey.dev/access-grant token {uid}")
+}
 
 const FIXED: &str = "self.spec == oldSelf.spec";
 const FIXED_FORM: &str =
@@ -37,6 +48,9 @@ const GROUPS_FORM: &str = "groups that begin with system:, covey: or kubeadm: ha
 const EITHER: &str = "has(self.spec.request) != has(self.spec.secretName)";
 const EITHER_FORM: &str = "set either `request`, for somebody who keeps a key, or `secretName`, where the operator makes \
     the key and renews the certificate";
+const TOKEN: &str = "!has(self.spec.tokenKey) || has(self.spec.request)";
+const TOKEN_FORM: &str =
+    "`tokenKey` goes with `request`: a program has its certificate in a Secret, by `secretName`";
 const OTHER_SECRET: &str =
     "!has(self.spec.secretName) || self.spec.secretName != self.spec.clusterName + '-kubeconfig'";
 const OTHER_SECRET_FORM: &str = "the Secret `<clusterName>-kubeconfig` is the administrator's: give `secretName` another \
@@ -58,6 +72,7 @@ const OTHER_SECRET_FORM: &str = "the Secret `<clusterName>-kubeconfig` is the ad
     validation = Rule::new(FIXED).field_path(".spec").message(FIXED_FORM),
     validation = Rule::new(GROUPS).field_path(".spec").message(GROUPS_FORM),
     validation = Rule::new(EITHER).field_path(".spec").message(EITHER_FORM),
+    validation = Rule::new(TOKEN).field_path(".spec").message(TOKEN_FORM),
     validation = Rule::new(OTHER_SECRET).field_path(".spec").message(OTHER_SECRET_FORM),
     printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.clusterName"),
     printcolumn(name = "User", type_ = "string", json_path = ".spec.user"),
@@ -137,6 +152,15 @@ pub struct AccessGrantSpec {
     #[schemars(length(min = 64, max = 8192))]
     pub request: Option<String>,
 
+    /// For whoever reaches the tenant cluster through a proxy that ends TLS, where no client certificate arrives: a public
+    /// key (X25519, 32 bytes in base64). The operator makes a token of a ServiceAccount with the same rights, and seals it for
+    /// that key, so that nobody else who reads the grant can use it. Inside the tenant cluster the token is that
+    /// ServiceAccount and not the user; `groups` do not hold for it. Needs `request`. Default: none.
+    /// Example: `7Yk3mC0m2rQ3m0yq2uO8Qh0s2x2r0c1c4a9m5rQ1c2E=`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 44, max = 44), regex(pattern = "^[A-Za-z0-9+/]{43}=$"))]
+    pub token_key: Option<String>,
+
     /// For programs that read a kubeconfig and ask nobody for one: the operator makes the key, writes a kubeconfig to this
     /// Secret of the same namespace (key `value`), and another one with another key when two thirds of the certificate's
     /// life are over, until the grant is deleted. A Secret that is not the grant's is left as it is. Who makes the grant has
@@ -189,6 +213,17 @@ pub struct AccessGrantStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub not_after: Option<String>,
+
+    /// The token, sealed for `spec.tokenKey` (HPKE, RFC 9180, in base64): to everybody else it means nothing.
+    /// Example: `mJ0n…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16_384))]
+    pub sealed_token: Option<String>,
+
+    /// When the token ends, RFC 3339, UTC. Example: `2027-01-31T12:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub token_not_after: Option<String>,
 
     /// Who it is inside the tenant cluster. Example: `covey:jane`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,6 +15,9 @@ const GROUPS: &str = "groups that begin with system:, covey: or kubeadm: have ri
     of your own, and the rights by `profile`";
 const EITHER: &str = "set either `request`, for somebody who keeps a key, or `secretName`, where the operator makes \
     the key and renews the certificate";
+const TOKEN: &str =
+    "`tokenKey` goes with `request`: a program has its certificate in a Secret, by `secretName`";
+const TOKEN_KEY: &str = "7Yk3mC0m2rQ3m0yq2uO8Qh0s2x2r0c1c4a9m5rQ1c2E=";
 const OTHER_SECRET: &str = "the Secret `<clusterName>-kubeconfig` is the administrator's: give `secretName` another \
     name that ends in -kubeconfig";
 
@@ -52,6 +55,10 @@ fn grant_that_cannot_be_meant_is_refused_with_a_sentence() {
             change(view, grant(&json!({"ttlSeconds": 86_400})), FIXED),
             change(flux, kept(&json!({"secretName": "argo-kubeconfig"})), FIXED),
             create(kept(&json!({})), EITHER),
+            create(
+                kept(&json!({"secretName": "flux-kubeconfig", "tokenKey": TOKEN_KEY})),
+                TOKEN,
+            ),
             create(grant(&json!({"secretName": "flux-kubeconfig"})), EITHER),
             create(
                 kept(&json!({"secretName": "demo-kubeconfig"})),
@@ -73,7 +80,9 @@ fn what_is_usual_is_let_in() {
     let view = grant(&json!({}));
     let team = grant(&json!({"groups": ["team-a"]}));
     let flux = kept(&json!({"secretName": "flux-kubeconfig", "groups": ["team-a"]}));
+    let token = grant(&json!({"tokenKey": TOKEN_KEY}));
     for (old, new) in [
+        (None, &token),
         (None, &view),
         (None, &team),
         (Some(&view), &view),

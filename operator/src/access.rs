@@ -3,7 +3,7 @@
 //! Invariant: pure. When a grant ends follows from when it was made or deleted and from its spec alone, so nothing that is
 //! forgotten or computed again makes it longer.
 
-use api::access_grant::MOST_SECONDS;
+use api::access_grant::{LEAST_SECONDS, MOST_SECONDS};
 use api::condition::is_true;
 use api::tenant_cluster::{HibernationPhase, RotationPhase};
 use api::{AccessGrant, ConditionType, TenantCluster};
@@ -39,6 +39,18 @@ pub fn end(grant: &AccessGrant) -> Timestamp {
         Some(_) => life.saturating_add(CLOCKS),
     };
     begin.checked_add(life).unwrap_or(begin)
+}
+
+/// Until when somebody may have something that opens the tenant cluster, as long as the grant's binding is there. A token lasts
+/// ten minutes at least, so one that was made shortly before the end lasts longer than the grant.
+#[must_use]
+pub fn held_until(grant: &AccessGrant) -> Timestamp {
+    let end = end(grant);
+    if grant.spec.token_key.is_none() {
+        return end;
+    }
+    let longer = SignedDuration::from_secs(i64::from(LEAST_SECONDS)).saturating_add(CLOCKS);
+    end.checked_add(longer).unwrap_or(end)
 }
 
 /// The generation of the authority of people that signs.

@@ -24,6 +24,9 @@ pub(crate) struct GrantWanted {
     /// How long a certificate lasts, 10m to 24h
     #[arg(long, default_value = "1h", value_parser = time, value_name = "TIME")]
     pub(crate) ttl: Duration,
+    /// A token instead of a certificate, for where a proxy before the tenant cluster ends TLS; it is a ServiceAccount there
+    #[arg(long, conflicts_with = "group")]
+    pub(crate) token: bool,
 }
 
 /// `covey kubeconfig`.
@@ -38,10 +41,10 @@ pub(crate) struct Kubeconfig {
     #[command(flatten)]
     pub(crate) rights: GrantWanted,
     /// Put a certificate with its key into it, for tools that run no programs for one; it ends with --ttl
-    #[arg(long)]
+    #[arg(long, conflicts_with = "token")]
     pub(crate) embed: bool,
     /// The administrator's own from its Secret, which lasts a year and is nobody's by name
-    #[arg(long, conflicts_with_all = ["embed", "profile", "user", "group", "ttl"])]
+    #[arg(long, conflicts_with_all = ["embed", "profile", "user", "group", "ttl", "token"])]
     pub(crate) break_glass: bool,
     /// Write it to a new file that only you can read, instead of standard output
     #[arg(long, short = 'f', value_name = "FILE")]

@@ -83,6 +83,7 @@ async fn of(
         user: None,
         group: None,
         ttl: args.ttl,
+        token: false,
     };
     let lead = Lead {
         management_context: None,

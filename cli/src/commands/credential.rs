@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use api::access_grant::{LEAST_SECONDS, MOST_SECONDS};
+use api::access_grant::{LEAST_SECONDS, MOST_SECONDS, token_purpose};
 use api::{AccessGrant, AccessGrantSpec, TenantCluster};
 use futures::{StreamExt as _, pin_mut};
 use jiff::Timestamp;
@@ -15,6 +15,7 @@ use kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
 use kube::config::Kubeconfig;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
+use pki::sealed::OpeningKey;
 use tokio::time::{Instant, timeout_at};
 
 use super::change::MANAGER;
@@ -22,7 +23,7 @@ use super::describe::find;
 use crate::args::Global;
 use crate::args::access::{Get, GrantWanted};
 use crate::connect::{Connection, connect};
-use crate::credential::{Answer, Kept, Place, answer};
+use crate::credential::{Answer, Issued, Kept, Place, answer};
 use crate::credential_cache::Cache;
 use crate::exit::{Exit, Failure};
 use crate::lead;
@@ -99,6 +100,7 @@ pub(super) async fn obtain(
             text(&rights.group),
         ],
         seconds: u64::from(seconds),
+        is_token: rights.token,
     };
     let (cache, name) = (Cache::of_user()?, place.name());
     if let Some(kept) = cache
@@ -152,6 +154,10 @@ async fn ask(
         let what = format!("cannot make a key: {}", chain(&error));
         Failure::new(Exit::Failed, &what, "look at the system's random numbers")
     })?;
+    let opens = match wanted.rights.token {
+        true => Some(OpeningKey::generate().ok_or_else(no_random)?),
+        false => None,
+    };
     let mut grant = AccessGrant::new(
         "",
         AccessGrantSpec {
@@ -161,6 +167,7 @@ async fn ask(
             groups: wanted.rights.group.clone().into_iter().collect(),
             ttl_seconds,
             request: Some(request),
+            token_key: opens.as_ref().map(OpeningKey::public),
             secret_name: None,
         },
     );
@@ -179,24 +186,55 @@ async fn ask(
         Failure::of(&act, &error)
     })?;
     let since = Timestamp::now();
-    let [certificate, authority, until] = *issued(&grants, &made.name_any()).await?;
-    let until = until.parse().map_err(|_| {
-        let what = format!("{} says no time at which it ends", made.name_any());
-        Failure::new(
-            Exit::Failed,
-            &what,
-            "`covey version` says whether versions fit together",
-        )
-    })?;
+    let name = made.name_any();
+    let issued = *issued(&grants, &name).await?;
+    let mut until = time(&issued.until).ok_or_else(|| misfit(&name, "no time at which it ends"))?;
+    let token = match &opens {
+        None => None,
+        Some(key) => {
+            let uid = made.uid().unwrap_or_default();
+            let opened = opened(&issued, key, &uid);
+            let Some((token, ends)) = opened else {
+                // Its certificate is of no use to whoever asked for a token.
+                let _ = grants.delete(&name, &DeleteParams::default()).await;
+                return Err(misfit(&name, "no token that can be read"));
+            };
+            until = until.min(ends);
+            Some(token)
+        }
+    };
     Ok(Kept {
-        grant: made.name_any(),
+        grant: name,
         namespace: namespace.clone(),
-        certificate,
+        certificate: issued.certificate,
         key: key.reveal().to_owned(),
-        authority,
+        token,
+        authority: issued.authority,
         since,
         until,
     })
+}
+
+/// The token of a grant, and when it ends; none where it says none, or one that is not for this key.
+fn opened(issued: &Issued, key: &OpeningKey, uid: &str) -> Option<(String, Timestamp)> {
+    let (sealed, ends) = issued.token.as_ref()?;
+    Some((key.open(sealed, &token_purpose(uid))?, time(ends)?))
+}
+
+fn time(text: &str) -> Option<Timestamp> {
+    text.parse().ok()
+}
+
+/// Most often an operator that is older.
+fn misfit(grant: &str, lacks: &str) -> Failure {
+    let what = format!("AccessGrant {grant} is issued, and says {lacks}");
+    let mend = "`covey version` says whether versions fit together";
+    Failure::new(Exit::Failed, &what, mend)
+}
+
+fn no_random() -> Failure {
+    let what = "cannot make a key: the system gives no random numbers";
+    Failure::new(Exit::Failed, what, "look at the system's random numbers")
 }
 
 /// A kubeconfig is of one tenant cluster, and not of the next one of its name.
@@ -227,8 +265,8 @@ async fn own_name(client: &Client) -> Result<String, Failure> {
     })
 }
 
-/// Waits for certificate, authority and end.
-async fn issued(grants: &Api<AccessGrant>, name: &str) -> Result<Box<[String; 3]>, Failure> {
+/// Waits until it is issued.
+async fn issued(grants: &Api<AccessGrant>, name: &str) -> Result<Box<Issued>, Failure> {
     let end = Instant::now() + PATIENCE;
     let watch = watcher::watch_object(grants.clone(), name).default_backoff();
     pin_mut!(watch);
@@ -286,6 +324,29 @@ mod tests {
     }
 
     #[test]
+    fn a_token_is_taken_from_the_grant_that_was_made_and_from_no_other() {
+        let key = OpeningKey::generate().unwrap();
+        let ends = "2027-01-31T13:00:00Z".to_owned();
+        let issued = |sealed: Option<String>| Issued {
+            certificate: "CERT".to_owned(),
+            authority: "CA".to_owned(),
+            until: ends.clone(),
+            token: sealed.map(|sealed| (sealed, ends.clone())),
+        };
+        let seal = |uid: &str| {
+            pki::sealed::seal(&key.public(), "sesame-canary", &token_purpose(uid)).unwrap()
+        };
+        let (token, until) = opened(&issued(Some(seal("u1"))), &key, "u1").unwrap();
+        assert_eq!(
+            (token.as_str(), until),
+            ("sesame-canary", time(&ends).unwrap())
+        );
+        assert_eq!(opened(&issued(Some(seal("u2"))), &key, "u1"), None);
+        // An operator that knows no tokens.
+        assert_eq!(opened(&issued(None), &key, "u1"), None);
+    }
+
+    #[test]
     fn a_tenant_cluster_that_was_made_anew_is_another_one() {
         let cluster = json!({
             "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster",
@@ -297,6 +358,7 @@ mod tests {
             user: None,
             group: None,
             ttl: Duration::from_secs(600),
+            token: false,
         };
         let of = |uid| {
             let wanted = Wanted {

@@ -189,6 +189,20 @@ mod tests {
     }
 
     #[test]
+    fn a_report_is_as_the_schema_has_it() {
+        let mut facts = crate::fixture::facts();
+        let all = [diagnose(&facts, |_| true), {
+            facts.clusters = Known::Unknown { why: NOT_ALLOWED };
+            diagnose(&facts, |_| true)
+        }];
+        for findings in all {
+            assert!(!findings.is_empty());
+            let report = serde_json::to_value(report(&findings, Check::ALL)).unwrap();
+            assert_eq!(crate::schema::findings(&report), [""; 0], "{report:#}");
+        }
+    }
+
+    #[test]
     fn what_is_not_looked_at_is_no_check_that_is_made() {
         let made = |line: &str| {
             let parsed = Args::try_parse_from(line.split(' ')).unwrap();

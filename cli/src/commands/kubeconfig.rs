@@ -170,6 +170,9 @@ fn arguments(
     for group in &global.as_group {
         flag("as-group", group);
     }
+    if rights.token {
+        args.push("--token".to_owned());
+    }
     args
 }
 

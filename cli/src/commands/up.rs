@@ -459,6 +459,23 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn a_report_is_as_the_schema_has_it() {
+        let object = objects(&Wanted::default()).unwrap().remove(0);
+        let changes = [
+            (&object, Change::Made),
+            (&object, Change::Changed("spec.replicas".to_owned())),
+            (&object, Change::Gone),
+        ];
+        let told = told(
+            &changes,
+            &["no default StorageClass".to_owned()],
+            Format::Json,
+        );
+        let report = serde_json::from_str(&told.unwrap()).unwrap();
+        assert_eq!(crate::schema::findings(&report), [""; 0], "{report:#}");
+    }
+
+    #[test]
     fn a_deployment_is_ready_when_all_pods_are_new_and_available() {
         let is = |generation: i64, observed: i64, counts: [i32; 3]| {
             let [all, updated, available] = counts;

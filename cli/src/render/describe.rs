@@ -211,6 +211,20 @@ why: covey doctor demo
     }
 
     #[test]
+    fn as_json_it_is_as_the_schema_has_it() {
+        let facts = fixture::facts();
+        let cluster = &facts.clusters.as_ref().there().unwrap()[0];
+        for is_all in [false, true] {
+            let detail = Detail { events: 3, is_all };
+            let events = fixture::events();
+            let told = insight::description::describe(cluster, &facts, &events, detail);
+            let told = serde_json::to_value(told).unwrap();
+            assert_eq!(crate::schema::findings(&told), [""; 0], "{told:#}");
+            assert_eq!(told.get("conditions").is_some(), is_all);
+        }
+    }
+
+    #[test]
     fn a_terminal_without_unicode_gets_words() {
         let facts = fixture::facts();
         let cluster = facts.clusters.as_ref().there().unwrap()[0].clone();

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use api::access_grant::token_purpose;
 use api::{AccessGrant, TenantCluster};
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams, Patch, PatchParams};
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use testkit::apiserver::ManagementApi;
 use testkit::waiting::{PATIENCE, ask_until};
 
-use super::{Ended, MASTERS, Shell, broken, condition};
+use super::{CANARY, Ended, MASTERS, Shell, broken, condition};
 
 /// What the operator does about the only grant that comes.
 async fn issue(grants: &Api<AccessGrant>) -> Result<AccessGrant> {
@@ -22,10 +23,16 @@ async fn issue(grants: &Api<AccessGrant>) -> Result<AccessGrant> {
     })
     .await?;
     let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
-    let status = json!({ "status": {
+    let mut status = json!({ "status": {
         "certificate": "CERT", "certificateAuthority": "CA", "notAfter": until.to_string(),
         "conditions": [condition("Ready", "True", "GrantIssued", "")],
     }});
+    if let Some(key) = &grant.spec.token_key {
+        let purpose = token_purpose(&grant.uid().context("no UID")?);
+        let sealed = pki::sealed::seal(key, CANARY, &purpose).context("it is no key")?;
+        status["status"]["sealedToken"] = json!(sealed);
+        status["status"]["tokenNotAfter"] = json!(until.to_string());
+    }
     let params = PatchParams::default();
     let name = grant.name_any();
     Ok(grants
@@ -114,5 +121,43 @@ async fn many_that_need_a_certificate_ask_once_and_the_kubeconfig_has_no_secret(
         .expect(0, &["accessgrant.covey.dev/"], &["rights end now"]);
     ensure!(grants.list(&ListParams::default()).await?.items.is_empty());
     ensure!(files(cache.path())? == 0, "it would be shown in vain");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_is_had_once_by_who_asked_and_stands_nowhere_in_the_clear() -> Result<()> {
+    let Some(api) = ManagementApi::bare().await? else {
+        return Ok(());
+    };
+    let namespace = api.namespace("cli").await?;
+    broken(api, &namespace).await?;
+    let (shell, client) = (Shell::new(api, &namespace, &[MASTERS])?, api.admin()?);
+    let clusters: Api<TenantCluster> = Api::namespaced(client.clone(), &namespace);
+    let uid = clusters.get("demo").await?.uid().context("no UID")?;
+    let grants: Api<AccessGrant> = Api::namespaced(client, &namespace);
+    let cache = tempfile::tempdir()?;
+    let run = async |line: &str| -> Result<Ended> {
+        let mut command = shell.command(line);
+        command.env("XDG_CACHE_HOME", cache.path());
+        Ok(Ended::of(command.output().await?))
+    };
+
+    let get = format!("credential get --cluster demo --uid {uid} --profile view --token");
+    let (told, issued) = futures::join!(run(&get), issue(&grants));
+    let told = told?.expect(0, &["ExecCredential"], &[]);
+    let told: Value = serde_json::from_str(&told.out)?;
+    ensure!(told["status"]["token"] == CANARY, "{told}");
+    ensure!(told["status"].get("clientKeyData").is_none(), "{told}");
+    let stored = serde_json::to_string(&issued?)?;
+    ensure!(!stored.contains(CANARY), "{stored}");
+    // The second one asks nobody, and the kubeconfig asks for a token, too.
+    run(&get).await?.expect(0, &[CANARY], &[]);
+    let kubeconfig = run("kubeconfig demo --profile view --token").await?;
+    let kubeconfig = kubeconfig.expect(0, &["- --token"], &["has no secret"]);
+    ensure!(!kubeconfig.out.contains(CANARY), "{}", kubeconfig.out);
+    ensure!(grants.list(&ListParams::default()).await?.items.len() == 1);
+    run("kubeconfig demo --token --embed")
+        .await?
+        .expect(2, &[], &["cannot be used with"]);
     Ok(())
 }

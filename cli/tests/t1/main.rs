@@ -21,8 +21,11 @@ use tokio::process::Command;
 mod access;
 mod dashboard;
 mod day_to_day;
+mod faults;
 mod looking;
+mod outputs;
 mod overview;
+mod schema;
 mod up;
 
 const MASTERS: &str = "system:masters";

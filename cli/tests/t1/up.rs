@@ -99,6 +99,7 @@ async fn what_is_installed_is_written_once_and_only_what_changes_is_written_agai
     let changed = shell.run(&line).await?.expect(0, &[], &[]);
     let report: Value = serde_json::from_str(&changed.out)?;
     assert_eq!(report["kind"], "InstallReport");
+    assert_eq!(crate::schema::findings(&report), [""; 0], "{report:#}");
     let changes = report["changes"].as_array().into_iter().flatten();
     let objects: Vec<_> = changes
         .map(|c| c["object"].as_str().unwrap_or_default())

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use api::{ConditionType, Reason, TenantCluster};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use testkit::AuditEntry;
 use testkit::figures::round;
@@ -51,8 +50,6 @@ const GOAL_TAKEN_OVER_S: f64 = 30.0;
 const LOOK: Duration = Duration::from_millis(110);
 /// After the last look, until all that came of it is written.
 const CALM: Duration = Duration::from_secs(10);
-/// So many are created at a time.
-const AT_ONCE: usize = 32;
 
 /// Measures, and gives the figures.
 pub(crate) async fn run(args: &Args) -> Result<Value> {
@@ -180,12 +177,7 @@ impl Bench<'_> {
     /// Makes as many as there are then, and waits until all are up.
     async fn create(&mut self, tenants: usize) -> Result<Duration> {
         let (site, begin) = (self.site, Instant::now());
-        let names = (self.made..tenants).map(|number| format!("t-{number}"));
-        let creations = stream::iter(names).map(|name| async move { site.create(&name).await });
-        creations
-            .buffer_unordered(AT_ONCE)
-            .try_collect::<()>()
-            .await?;
+        site.create_all(self.made..tenants).await?;
         self.made = self.made.max(tenants);
         self.until("all are up", tenants, is_settled).await?;
         Ok(begin.elapsed())
@@ -268,7 +260,7 @@ fn waits(cluster: &TenantCluster) -> bool {
 }
 
 /// What operators asked for, their Leases aside.
-fn of_operators(mut entries: Vec<AuditEntry>) -> Vec<AuditEntry> {
+pub(crate) fn of_operators(mut entries: Vec<AuditEntry>) -> Vec<AuditEntry> {
     entries.retain(|entry| entry.user == USER && !entry.is_lease());
     entries
 }

@@ -1,5 +1,5 @@
-//! Benches of an operator that has many tenant clusters: `cargo xtask bench neighbours` and `bench fleet` build and call
-//! this; it needs no lab.
+//! Benches of an operator that has many tenant clusters: `cargo xtask bench neighbours`, `bench fleet` and `bench surface`
+//! (what it shows of them) build and call this; it needs no lab.
 //!
 //! The management API is real and the operator is its program, a process of its own; tenants' APIs, kubelet
 //! and KubeVirt are played by this process, in a network of its own ([`network`]).
@@ -12,6 +12,7 @@ mod fleet;
 mod neighbours;
 mod network;
 mod process;
+mod shown;
 mod site;
 
 use anyhow::Result;
@@ -38,6 +39,7 @@ struct Args {
 enum Bench {
     Neighbours(neighbours::Args),
     Fleet(fleet::Args),
+    Shown(shown::Args),
 }
 
 fn main() -> Result<()> {
@@ -54,6 +56,7 @@ fn main() -> Result<()> {
         match &args.bench {
             Bench::Neighbours(args) => neighbours::run(args).await,
             Bench::Fleet(args) => fleet::run(args).await,
+            Bench::Shown(args) => shown::run(args).await,
         }
     })?;
     report["machine"] = json!({

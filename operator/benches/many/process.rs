@@ -2,7 +2,8 @@
 //!
 //! Invariant: memory and time are the process's own; a value that cannot be read is an error, not zero.
 
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -27,6 +28,7 @@ pub(crate) struct Used {
 /// One that runs.
 pub(crate) struct Operator {
     pub(crate) process: Process,
+    admin: SocketAddr,
     folder: PathBuf,
 }
 
@@ -61,7 +63,11 @@ impl Launch {
         }
         let process = Process::spawn("operator", &self.program, &args, &self.log)?;
         let folder = Path::new("/proc").join(process.pid().to_string());
-        Ok(Operator { process, folder })
+        Ok(Operator {
+            process,
+            admin,
+            folder,
+        })
     }
 }
 
@@ -74,6 +80,18 @@ impl Operator {
             peak_mib: peak_kib(&status).context("no VmHWM")? / MIB,
             cpu_s: usage.cpu_seconds,
         })
+    }
+
+    /// What it shows to who scrapes it.
+    pub(crate) fn metrics(&self) -> Result<String> {
+        let mut stream = TcpStream::connect(self.admin).context("reach the admin port")?;
+        stream.set_read_timeout(Some(GRACE))?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
+        ensure!(head.contains(" 200 "), "{head}");
+        Ok(body.to_owned())
     }
 
     /// Ends it in good order, so that the next one need not wait for the Lease to run out.

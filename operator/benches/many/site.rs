@@ -3,12 +3,14 @@
 //! Invariant: the operator's user has the rights of the chart and no others.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use api::{Machine, NodePool, TenantCluster, names};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use ipnet::IpNet;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
@@ -37,6 +39,8 @@ const SYSTEM: &str = "covey-system";
 pub(crate) const USER: &str = "system:serviceaccount:covey-system:covey-operator";
 const ACCOUNTS: &[&str] = &["system:serviceaccounts"];
 const FIELD_MANAGER: &str = "bench";
+/// So many are created at a time.
+const AT_ONCE: usize = 32;
 
 /// The installation; everything ends with it.
 pub(crate) struct Site {
@@ -190,6 +194,15 @@ impl Site {
         let (clusters, params) = (self.clusters(), PostParams::default());
         let made = clusters.create(&params, &cluster).await;
         made.map(drop).with_context(|| format!("create {name}"))
+    }
+
+    /// Creates those of these numbers, so many at a time as a busy team does.
+    pub(crate) async fn create_all(&self, numbers: Range<usize>) -> Result<()> {
+        let each = numbers.map(|number| async move { self.create(&format!("t-{number}")).await });
+        stream::iter(each)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
     }
 
     /// Waits until the tenant cluster is up and nothing is under way; gives its tenant namespace.

@@ -20,6 +20,7 @@ pub mod plan;
 mod secret;
 #[cfg(test)]
 mod tests;
+mod token;
 
 use self::error::Error;
 use crate::context::Context;

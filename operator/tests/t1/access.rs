@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use pki::KeyPair;
+use pki::sealed::OpeningKey;
 use serde_json::json;
 use testkit::fixtures::{is_settled, minimal, wait_for, wait_gone};
 use testkit::waiting::ask_until;
@@ -45,6 +46,44 @@ async fn granted(
     let status = grant.status.clone().context("no status")?;
     let certificate = status.certificate.context("no certificate")?;
     Ok((grant, KeyPair { certificate, key }))
+}
+
+/// Somebody behind a proxy gets a token instead, which ends with the grant.
+async fn behind_a_proxy(site: &Site, api: &TenantApi) -> Result<()> {
+    let (key, grants) = (OpeningKey::generate().context("no key")?, grants(site));
+    let (request, _) = pki::issue::request("root")?;
+    let grant = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "AccessGrant", "metadata": { "name": "token" },
+        "spec": {
+            "clusterName": "demo", "profile": "reader", "user": "jim", "ttlSeconds": 600,
+            "request": request, "tokenKey": key.public(),
+        },
+    });
+    let grant: AccessGrant = serde_json::from_value(grant)?;
+    grants.create(&PostParams::default(), &grant).await?;
+    let grant = wait_for(&grants, "token", is_issued, 2 * PATIENCE).await?;
+    let grant = grant.context("invariant: it was just seen")?;
+    let uid = grant.uid().context("no UID")?;
+    let status = grant.status.context("no status")?;
+    let sealed = status.sealed_token.context("no token")?;
+    ensure!(status.token_not_after.is_some());
+    let token = key.open(&sealed, &api::access_grant::token_purpose(&uid));
+    let jim = api.client_by_token(&token.context("it does not open")?)?;
+    reads(&jim, true).await?;
+    ensure!(!writes(&jim, "jims").await?, "he may only read");
+    let (name, _) = who(&jim).await?;
+    let account = format!("system:serviceaccount:covey-access:covey-access-{uid}");
+    ensure!(name == account, "{name}");
+    grants.delete("token", &DeleteParams::default()).await?;
+    wait_gone(&grants, "token", PATIENCE).await?;
+    // With its account the token is nobody's.
+    ask_until("the token ends", PATIENCE, || async {
+        Ok(match who(&jim).await {
+            Ok((name, _)) => Err(name),
+            Err(_) => Ok(()),
+        })
+    })
+    .await
 }
 
 fn is_issued(found: Option<&AccessGrant>) -> bool {
@@ -228,5 +267,6 @@ async fn what_is_granted_is_had_and_ends_with_the_grant_while_the_certificate_li
     ensure!(name == "covey:jane", "it still authenticates: {name}");
     reads(&reader, true).await?;
     program(&site, &api).await?;
+    behind_a_proxy(&site, &api).await?;
     operator.stop().await
 }

@@ -1,13 +1,15 @@
 //! Certificates of a tenant cluster: what is wanted ([`want`]), what there is and what is due
-//! ([`inspect`]), and the making of it ([`issue`]). [`request`] reads what others ask to be signed.
+//! ([`inspect`]), and the making of it ([`issue`]). [`request`] reads what others ask to be signed, and [`sealed`] is for
+//! what only one other side may read.
 //!
-//! Invariant: only [`issue`] is random; everything else is a function of its input, the time
-//! included. Every key is EC P-256.
+//! Invariant: only [`issue`] and [`sealed`] are random; everything else is a function of its input, the time
+//! included. Every key of a certificate is EC P-256.
 
 pub mod inspect;
 pub mod issue;
 mod proven;
 pub mod request;
+pub mod sealed;
 pub mod want;
 
 pub use inspect::{

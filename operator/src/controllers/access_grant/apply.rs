@@ -18,6 +18,7 @@ use super::error::Error;
 use super::observe::{Reached, Seen};
 use super::plan::{Action, Plan};
 use super::secret::{self, Found, group};
+use super::token::{drop_account, issue_token, subjects};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::status;
@@ -45,6 +46,12 @@ pub(super) async fn apply(
             }
             Action::Bind { role } => bind(grant, seen.inside.as_ref(), role).await?,
             Action::Unbind { uid } => unbind(grant, seen.inside.as_ref(), uid).await?,
+            Action::IssueToken { seconds } => {
+                let token = issue_token(grant, seen.inside.as_ref(), *seconds).await?;
+                status.sealed_token = Some(token.sealed);
+                status.token_not_after = Some(token.until.to_string());
+            }
+            Action::DropAccount => drop_account(grant, seen.inside.as_ref()).await?,
             Action::Sign { until } => {
                 let request = grant.spec.request.as_deref().unwrap_or_default();
                 status.certificate = Some(sign(grant, seen, request, (*until, now))?);
@@ -184,7 +191,7 @@ async fn bind(grant: &AccessGrant, inside: Option<&Reached>, role: &str) -> Resu
             "labels": { names::LABEL_ACCESS_GRANT: grant.uid().unwrap_or_default() },
         },
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
-        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group }],
+        "subjects": subjects(grant),
     });
     let binding: DynamicObject = serde_json::from_value(binding)
         .map_err(|error| Error::Inside(Box::new(kube::Error::SerdeError(error))))?;

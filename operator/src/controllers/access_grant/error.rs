@@ -42,6 +42,9 @@ pub enum Error {
     /// The tenant cluster's API refused, or was not reached.
     #[error("bind the grant's group inside the tenant cluster")]
     Inside(#[source] Box<kube::Error>),
+    /// There was no token, or what it was to be sealed for is no key.
+    #[error("seal a token for whoever asked")]
+    Unsealable,
     /// It took too long.
     #[error(transparent)]
     Exceeded(Exceeded),
@@ -65,7 +68,7 @@ impl Classify for Error {
             | Self::Inside(source) => source.class(),
             Self::Write(source) => source.class(),
             Self::Session(source) => source.class(),
-            Self::Make(_) | Self::Unreached => Class::Bug,
+            Self::Make(_) | Self::Unreached | Self::Unsealable => Class::Bug,
         }
     }
 }

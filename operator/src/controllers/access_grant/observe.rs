@@ -9,7 +9,7 @@ use api::tenant_cluster::EndpointStatus;
 use api::{AccessGrant, TenantCluster, names};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
 use kit_client::errors::chain;
 use kit_objects::known::Known;
 use kube::runtime::reflector::ObjectRef;
@@ -23,6 +23,7 @@ use super::error::Error;
 use super::observed::{Authority, Binding, Inside, Observed};
 use super::plan::{is_in_force, needs_inside};
 use super::secret::{Found, Site, group};
+use super::token::subjects as subjects_of;
 use crate::access::{clients_generation, is_asleep, users_generation};
 use crate::context::Context;
 use crate::state;
@@ -197,7 +198,7 @@ async fn look_inside(
     };
     let client = session.client(&budget).map_err(Error::Session)?;
     let bindings = Api::<ClusterRoleBinding>::all(client.clone());
-    let (name, group) = (group(grant), group(grant));
+    let name = group(grant);
     let found = budget.within(bindings.get_opt(&name)).await;
     let found = match found {
         Ok(Ok(found)) => found,
@@ -212,7 +213,7 @@ async fn look_inside(
     };
     let found = found.map(|found| Binding {
         uid: found.uid().unwrap_or_default(),
-        role: gives(&found, &group),
+        role: gives(&found, grant),
     });
     seen.observed.inside = Inside::Answers(found);
     seen.observed.authority = users.as_ref().and_then(|users| {
@@ -235,13 +236,20 @@ fn unanswered(grant: &AccessGrant, error: &str) {
     );
 }
 
-/// The role that a binding gives to this group; none where it gives it to others.
-fn gives(binding: &ClusterRoleBinding, group: &str) -> Option<String> {
+/// The role that a binding gives to this grant; none where it gives it to others.
+fn gives(binding: &ClusterRoleBinding, grant: &AccessGrant) -> Option<String> {
     let subjects = binding.subjects.as_deref().unwrap_or_default();
-    let is_its = match subjects {
-        [subject] => subject.kind == "Group" && subject.name == group,
-        _ => false,
+    let wanted = subjects_of(grant);
+    let names = |subject: &Subject| {
+        let Subject {
+            kind,
+            name,
+            namespace,
+            ..
+        } = subject;
+        (kind.clone(), name.clone(), namespace.clone())
     };
+    let is_its = subjects.iter().map(names).eq(wanted.iter().map(names));
     let role = &binding.role_ref;
     (is_its && role.kind == "ClusterRole").then(|| role.name.clone())
 }

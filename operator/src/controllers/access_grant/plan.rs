@@ -7,9 +7,11 @@
 //! Of a grant with a Secret no key is made while a good certificate stands there, whatever was forgotten; the one that
 //! stands there is renewed as long as the grant is there and the platform knows its profile, whatever else is wrong with the
 //! tenant cluster; and the Secret holds none from when its rights end.
+//! A grant that asked for a token gets one, with the same rights, and its account goes before its binding; where the tenant
+//! cluster does not answer the grant waits for the token's end, too.
 //! Long because grants with and without a Secret are held to the same laws.
 
-use api::access_grant::USER_PREFIX;
+use api::access_grant::{LEAST_SECONDS, USER_PREFIX};
 use api::condition::is_true;
 use api::{
     AccessGrant, AccessGrantStatus, ConditionStatus, ConditionType, Reason, TenantCluster, names,
@@ -20,10 +22,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::events::Notice;
 use kit_objects::known::Known;
 use kube::ResourceExt;
+use pki::sealed::is_key;
 use tenant_cp::settings::AccessSettings;
 
 use super::observed::{Authority, Binding, Held, Inside, Kubeconfig, Observed};
-use crate::access::{end, is_asleep};
+use crate::access::{end, held_until, is_asleep};
 
 /// How soon a tenant cluster is asked again that did not answer.
 const LATER: SignedDuration = SignedDuration::from_secs(15);
@@ -48,6 +51,14 @@ pub enum Action {
         /// As it was seen.
         uid: String,
     },
+    /// Makes the grant's ServiceAccount and a token of it, sealed for whoever asked; what comes of it is put into the plan's
+    /// status.
+    IssueToken {
+        /// How long it lasts.
+        seconds: i64,
+    },
+    /// Deletes the grant's ServiceAccount, with which its tokens end. It may be gone already.
+    DropAccount,
     /// Signs the request; what comes of it is put into the plan's status.
     Sign {
         /// When the certificate ends.
@@ -141,6 +152,10 @@ fn has_secret(grant: &AccessGrant) -> bool {
     grant.spec.secret_name.is_some()
 }
 
+fn has_token(grant: &AccessGrant) -> bool {
+    grant.spec.token_key.is_some()
+}
+
 fn has_finalizer(grant: &AccessGrant) -> bool {
     let mut finalizers = grant.finalizers().iter();
     finalizers.any(|finalizer| finalizer == names::FINALIZER_ACCESS_GRANT)
@@ -222,7 +237,9 @@ fn first_refusal(
             .weak_key
             .map(|key| format!("it has {key}: make an EC P-256 key")),
     };
-    if let Some(message) = weak {
+    let odd = grant.spec.token_key.as_deref().filter(|key| !is_key(key));
+    let odd = odd.map(|_| "`tokenKey` is no X25519 key in base64".to_owned());
+    if let Some(message) = weak.or(odd) {
         return Some((Reason::GrantRequestUnusable, message));
     }
     let (others, most) = (observed.others, settings.most_grants);
@@ -288,6 +305,9 @@ impl Draft<'_> {
         let mut actions = Vec::new();
         let is_answered = match &observed.inside {
             Inside::Answers(binding) => {
+                if has_token(self.grant) {
+                    actions.push(Action::DropAccount);
+                }
                 actions.extend(binding.as_ref().map(|binding| Action::Unbind {
                     uid: binding.uid.clone(),
                 }));
@@ -314,22 +334,26 @@ impl Draft<'_> {
         if !has_finalizer(self.grant) {
             return self.with(Vec::new(), None);
         }
-        let end = end(self.grant);
+        let (end, held) = (end(self.grant), held_until(self.grant));
         let mut actions = self.take_away(observed);
         let is_gone = match cluster_of(&self.status, observed) {
             Ok(cluster) => cluster.metadata.deletion_timestamp.is_some(),
             // Not where it could not be looked for.
             Err(_) => !matches!(observed.cluster, Known::Unknown { .. }),
         };
-        if self.is_held(&actions) && (is_gone || self.now >= end) {
+        if self.is_held(&actions) && (is_gone || self.now >= held) {
             actions.push(Action::RemoveFinalizer);
         }
         if self.is_held(&actions) {
+            let what = match has_token(self.grant) {
+                true => "certificate and its token",
+                false => "certificate",
+            };
             let message = format!(
-                "its rights inside the tenant cluster end once that answers, and its certificate at {end} in any case"
+                "its rights inside the tenant cluster end once that answers, and its {what} at {held} in any case"
             );
             self.ready(ConditionStatus::False, Reason::Deleting, &message);
-            let again = self.until(end, &observed.inside);
+            let again = self.until(held, &observed.inside);
             return self.with(actions, again);
         }
         let notice = (self.now < end && self.status.certificate.is_some()).then(|| {
@@ -367,6 +391,8 @@ impl Draft<'_> {
         self.status.certificate = None;
         self.status.authority = None;
         self.status.not_after = None;
+        self.status.sealed_token = None;
+        self.status.token_not_after = None;
         self.status.subject = None;
         let actions = self.take_away(observed);
         let waits = self.is_held(&actions);
@@ -505,6 +531,12 @@ impl Draft<'_> {
         if is_first || self.status.authority != Some(authority.generation) {
             self.status.certificate = None;
             actions.push(Action::Sign { until });
+        }
+        if has_token(self.grant) && self.status.sealed_token.is_none() {
+            let left = until.duration_since(self.now).as_secs();
+            // Kubernetes makes none that is shorter.
+            let seconds = left.max(i64::from(LEAST_SECONDS));
+            actions.push(Action::IssueToken { seconds });
         }
         let user = format!("{USER_PREFIX}{}", self.grant.spec.user);
         let message = format!("{user} has the rights of the ClusterRole {role} until {until}");

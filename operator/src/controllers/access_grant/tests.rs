@@ -16,7 +16,7 @@ use tenant_cp::settings::AccessSettings;
 
 use super::observed::{Authority, Binding, Held, Inside, Kubeconfig, Observed};
 use super::plan::{Action, Plan, needs_inside, plan};
-use crate::access::{end, is_asleep, is_concerned, users_generation};
+use crate::access::{end, held_until, is_asleep, is_concerned, users_generation};
 
 mod kept;
 
@@ -70,6 +70,8 @@ struct World {
     answers: bool,
     binding: Option<Binding>,
     bindings: usize,
+    /// Whether its ServiceAccount is there, how many tokens were made of it, and when the last one ends.
+    account: (bool, usize, Timestamp),
     /// By which generation its certificate was signed, and when, too.
     secret: (Held, u32, Timestamp),
     keys: usize,
@@ -88,6 +90,7 @@ impl World {
             answers: true,
             binding: None,
             bindings: 0,
+            account: (false, 0, begin()),
             secret: (Held::default(), 0, begin()),
             keys: 0,
             server: "https://10.96.3.7:6443",
@@ -95,6 +98,14 @@ impl World {
             settings: AccessSettings::default(),
             now: begin(),
         }
+    }
+
+    /// One who asks for a token, too.
+    fn with_token(profile: &str, seconds: u32) -> Self {
+        let mut world = Self::new(profile, seconds);
+        let key = pki::sealed::OpeningKey::generate().unwrap();
+        world.grant.spec.token_key = Some(key.public());
+        world
     }
 
     fn observed(&self) -> Observed {
@@ -163,6 +174,21 @@ impl World {
                     assert_eq!(self.binding.as_ref().map(|b| &b.uid), Some(uid));
                     self.binding = None;
                 }
+                Action::IssueToken { seconds } => {
+                    assert!(
+                        self.binding.is_some(),
+                        "a token before its rights are there"
+                    );
+                    assert!(!list.is_empty(), "a token that nothing takes back");
+                    assert!(self.grant.metadata.deletion_timestamp.is_none());
+                    assert!(*seconds >= 600, "Kubernetes makes none that is shorter");
+                    let ends = self.now + SignedDuration::from_secs(*seconds);
+                    assert!(ends <= held_until(&self.grant), "{ends}");
+                    self.account = (true, self.account.1 + 1, ends);
+                    status.sealed_token = Some(format!("token {}", self.account.1));
+                    status.token_not_after = Some(ends.to_string());
+                }
+                Action::DropAccount => self.account.0 = false,
                 Action::Sign { until } => {
                     assert!(*until <= end(&self.grant) && self.now < *until);
                     assert!(self.grant.metadata.deletion_timestamp.is_none());
@@ -255,7 +281,10 @@ impl World {
             Happens::Sleeps => self.cluster = self.cluster.as_ref().map(|_| asleep()),
             Happens::Wakes => self.cluster = self.cluster.as_ref().map(|_| cluster(&json!({}))),
             Happens::Turned => self.cluster = self.cluster.as_ref().map(|_| turned(2)),
-            Happens::Gone => (self.cluster, self.binding) = (None, None),
+            Happens::Gone => {
+                (self.cluster, self.binding) = (None, None);
+                self.account.0 = false;
+            }
             Happens::Deleted => self.delete(),
             Happens::Forgotten => self.grant.status = None,
             Happens::Unbound => self.binding = None,
@@ -321,6 +350,68 @@ fn tenant_cluster_that_is_silent_or_gone_keeps_no_grant_for_ever() {
     gone.delete();
     gone.settle();
     assert!(gone.is_gone);
+}
+
+#[test]
+fn token_is_made_once_and_its_account_goes_before_the_binding() {
+    let mut world = World::with_token("view", 600);
+    world.wait(5);
+    let first = world.step();
+    assert!(matches!(
+        first.actions.as_slice(),
+        [
+            Action::AddFinalizer,
+            Action::Bind { .. },
+            Action::Sign { .. },
+            Action::IssueToken { seconds: 600 }
+        ]
+    ));
+    world.settle();
+    world.settle();
+    assert_eq!(world.account.1, 1);
+    // Another one of a grant that was forgotten, never a longer right.
+    world.grant.status = None;
+    world.settle();
+    assert_eq!((world.account.1, world.is_ready()), (2, true));
+    world.delete();
+    let last = world.step();
+    assert!(matches!(
+        last.actions.as_slice(),
+        [
+            Action::DropAccount,
+            Action::Unbind { .. },
+            Action::RemoveFinalizer
+        ]
+    ));
+    assert!(world.is_gone && !world.account.0);
+}
+
+#[test]
+fn token_that_lasts_longer_than_its_grant_holds_it_while_nobody_answers() {
+    let mut world = World::with_token("view", 600);
+    world.wait(590);
+    world.settle();
+    assert!(world.is_ready());
+    world.answers = false;
+    world.delete();
+    world.wait(60);
+    world.settle();
+    world.says(Reason::Deleting, "its certificate and its token at");
+    assert!(!world.is_gone && world.now < world.account.2);
+    world.wait(1000);
+    world.settle();
+    assert!(world.is_gone && world.now >= world.account.2);
+}
+
+#[test]
+fn token_that_nobody_could_open_is_refused_before_anybody_is_let_in() {
+    for key in ["", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="] {
+        let mut world = World::new("view", 3600);
+        world.grant.spec.token_key = Some(key.to_owned());
+        world.settle();
+        world.says(Reason::GrantRequestUnusable, "`tokenKey` is no X25519 key");
+        assert_eq!((world.binding, world.account.0), (None, false));
+    }
 }
 
 #[test]
@@ -464,8 +555,11 @@ fn happens() -> impl Strategy<Value = Happens> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
     #[test]
-    fn nobody_has_more_than_the_grant_whatever_happens(all in prop::collection::vec(happens(), 0..24)) {
-        let mut world = World::new("admin", 3600);
+    fn nobody_has_more_than_the_grant_whatever_happens(has_token: bool, all in prop::collection::vec(happens(), 0..24)) {
+        let mut world = match has_token {
+            true => World::with_token("admin", 3600),
+            false => World::new("admin", 3600),
+        };
         for one in all {
             world.happen(one);
             world.settle();
@@ -474,6 +568,7 @@ proptest! {
             if world.is_gone {
                 // Left inside is only what no certificate means any more.
                 prop_assert!(world.binding.is_none() || world.now >= end(&world.grant));
+                prop_assert!(!world.account.0 || world.now >= world.account.2);
                 return Ok(());
             }
         }

@@ -12,10 +12,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, Config, ResourceExt as _};
 use operator::tenant_session::session::Session;
 use pki::KeyPair;
-use serde_json::Value;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+use serde_json::{Value, json};
 use tenant_cp::certificates::{self, Material};
 use tenant_cp::generations::bundle;
 use testkit::fixtures::wait_for;
@@ -154,6 +156,19 @@ impl TenantApi {
             server_name: "kubernetes".to_owned(),
         };
         Ok(session.client_without_budget(PATIENCE)?)
+    }
+
+    /// Whoever has this token, and no certificate.
+    pub(crate) fn client_by_token(&self, token: &str) -> Result<Client> {
+        let authority = bundle(&self.material.store, "ca").context("no authority")?;
+        let mut config = Config::new(format!("https://{}", self.address).parse()?);
+        let certificates: Result<Vec<_>, _> =
+            CertificateDer::pem_slice_iter(authority.as_bytes()).collect();
+        let certificates = certificates.context("no certificate")?;
+        config.root_cert = Some(certificates.iter().map(|one| one.to_vec()).collect());
+        config.tls_server_name = Some("kubernetes".to_owned());
+        config.auth_info = serde_json::from_value(json!({ "token": token }))?;
+        Ok(Client::try_from(config)?)
     }
 
     /// Somebody in `system:masters` of another tenant cluster, who knows whom to believe here.
