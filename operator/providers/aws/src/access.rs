@@ -16,7 +16,9 @@ use providers::{FaultKind, Refused};
 
 use crate::credentials::{Credentials, Keys, without};
 use crate::parameters::Form;
-use crate::refusal::{NO_CREDENTIALS, answered, asked, is_of_signature};
+use crate::refusal::{
+    NO_CREDENTIALS, UNAUTHORIZED, answered, asked, is_of_signature, lacks, right,
+};
 use crate::schema::{self, Granted, Identity, Read};
 use crate::signature::{Signed, headers};
 
@@ -262,9 +264,14 @@ pub(crate) fn read<T: Read>(
     }
     let mut fault = schema::fault(&reply.body);
     fault.message = redact(&fault.message);
+    let refused = answered(asked, reply.status, &fault);
+    // Of looks it is not said for which right.
+    let is_unnamed = refused.code == UNAUTHORIZED && right(&fault.message).is_none();
+    let mend = is_unnamed.then(|| lacks(&format!("ec2:{action}")));
     Err(Refused {
         request: reply.request.clone(),
-        ..answered(asked, reply.status, &fault)
+        mend: mend.or(refused.mend),
+        ..refused
     })
 }
 

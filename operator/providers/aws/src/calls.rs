@@ -204,6 +204,19 @@ impl Calls {
         }
     }
 
+    /// Whether a call that looks would be let in, without looking.
+    ///
+    /// # Errors
+    /// Why it would not.
+    pub async fn would_look(&self, action: &'static str) -> Result<(), Refused> {
+        let asked = asked("use", "what is there of machines");
+        let form = Form::ec2(action).with("DryRun", "true");
+        match self.send::<Done>(&form, Counted::Look, LIST, &asked).await {
+            Err(refused) if refused.code == DRY_RUN => Ok(()),
+            told => told.map(drop),
+        }
+    }
+
     /// Asks for an instance to go. That it is not there is fine.
     ///
     /// # Errors
