@@ -209,6 +209,14 @@ impl Clouds {
         self.known.get(&kind)?.answers(namespace, name)
     }
 
+    /// Whether a call by a ProviderConfig was not let in since its credentials were checked last.
+    #[must_use]
+    pub fn is_refused(&self, config: &ProviderConfig) -> bool {
+        let namespace = config.namespace().unwrap_or_default();
+        let cloud = self.of(config);
+        cloud.is_some_and(|cloud| cloud.is_refused(&namespace, &config.name_any()))
+    }
+
     /// Lets go of the credentials of a ProviderConfig that is gone.
     pub fn forget(&self, namespace: &str, name: &str) {
         for cloud in self.known.values() {

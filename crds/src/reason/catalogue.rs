@@ -276,6 +276,9 @@ with_backups! {
         /// Something is wrong with a location, and it is not sure that its machines are lost: nothing new is made there, and nothing is replaced because of it.
         /// Cause: The provider's API does not answer, or all nodes that come by one endpoint are silent together.
         LocationSuspected: Waiting, "If it stays: look at the provider's API, or at the published endpoint, as the message says.";
+        /// Nothing new is made in a location, because its provider does not let us in; what is there stays, and others have what is missing.
+        /// Cause: The credentials of its ProviderConfig have ended, were revoked, or are of another account.
+        LocationExcluded: Person, "Look at the condition `Ready` of the location's ProviderConfig, and put credentials of the same account that let in into the Secret that it names; the location counts again by itself.";
         /// A location that was lost is back, and has to stay so for a while before it counts.
         LocationRecovering: Waiting, "Nothing; `spec.placement.failover.returnAfter` says for how long.";
         /// A location that was lost counts again; machines that took its share go.

@@ -32,6 +32,7 @@ use crate::support::site::apply;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
 mod outage;
+mod refused;
 pub(crate) mod which;
 
 /// How much time passes in a round: as much as the operator waits between two looks.

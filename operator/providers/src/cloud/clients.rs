@@ -209,6 +209,13 @@ impl<C: Cloud> Clients<C> {
         found.map(|kept| Arc::clone(&kept.cloud))
     }
 
+    /// Whether the API did not let one in since that was last asked anew.
+    pub(crate) fn is_refused(&self, namespace: &str, name: &str) -> bool {
+        let kept = held(&self.kept);
+        let found = kept.get(&(namespace.to_owned(), name.to_owned()));
+        found.is_some_and(|kept| kept.refused.is_some())
+    }
+
     /// All clients that are there.
     pub(crate) fn all(&self) -> Vec<Arc<C>> {
         let kept = held(&self.kept);

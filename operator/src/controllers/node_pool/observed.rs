@@ -47,6 +47,9 @@ pub struct Observed {
     /// Whether the API of each location's provider answers, by the name that the status calls it; who is missing has none
     /// that could fail alone, or nobody called it yet.
     pub answers: BTreeMap<String, bool>,
+    /// Whether each location's provider lets us in, by the name that the status calls it; who is missing was not asked, or
+    /// gave no answer.
+    pub let_in: BTreeMap<String, bool>,
     /// What an hour of a machine costs in each location, in millionths; who is missing has no price that is known.
     pub prices: BTreeMap<String, u64>,
 }

@@ -279,6 +279,47 @@ fn api_that_does_not_answer_replaces_nobody_and_new_machines_go_elsewhere() {
     assert_eq!(played.state("a"), "Healthy");
 }
 
+#[test]
+fn location_whose_credentials_are_refused_gets_nothing_new_and_loses_nothing_until_they_let_in() {
+    for mode in ["Automatic", "Never"] {
+        let placement = json!({ "placement": { "failover": { "mode": mode } } });
+        let mut played = Played::settled(4, &spec(&json!([cloud("a"), cloud("b")]), &placement));
+        let before = played.world.live();
+        played.world.let_in = BTreeMap::from([("a".to_owned(), false), ("b".to_owned(), true)]);
+        played.pass(600);
+        assert_eq!(played.world.live(), before, "{mode}");
+        assert_eq!(played.state("a"), "Excluded");
+        let status = played.world.pool.status.clone().unwrap();
+        let reason = status.locations[0].reason.as_deref();
+        assert_eq!(reason, Some("CredentialsRefused"), "{mode}");
+        let said = played.world.condition("LocationsHealthy");
+        assert!(is(said, "False", "LocationExcluded"), "{mode}");
+        played.world.pool.spec.replicas = 6;
+        played.pass(5);
+        let spread = |played: &Played| (played.of("a").len(), played.of("b").len());
+        assert_eq!(spread(&played), (2, 4), "{mode}");
+        // Who was started anew, or gets no answer, goes on from what is stored.
+        played.world.let_in.clear();
+        played.restart();
+        played.world.pool.spec.replicas = 7;
+        played.pass(5);
+        assert_eq!(spread(&played), (2, 5), "{mode}");
+        played.pass(120);
+        let writes = played.world.writes;
+        played.pass(60);
+        assert_eq!(
+            played.world.writes, writes,
+            "{mode}: nothing is written again"
+        );
+        played.world.let_in = BTreeMap::from([("a".to_owned(), true), ("b".to_owned(), true)]);
+        played.world.pool.spec.replicas = 8;
+        played.pass(30);
+        assert_eq!(played.state("a"), "Healthy", "{mode}");
+        assert_eq!(spread(&played), (3, 5), "{mode}");
+        assert!(before.iter().all(|name| played.world.live().contains(name)));
+    }
+}
+
 /// M5, and everything silent.
 #[test]
 fn silence_of_all_that_come_by_one_endpoint_replaces_nobody() {

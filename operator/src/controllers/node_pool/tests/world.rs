@@ -46,6 +46,7 @@ pub(super) struct World {
     pub(super) templates: NodeTemplates,
     pub(super) heard: Heard,
     pub(super) answers: BTreeMap<String, bool>,
+    pub(super) let_in: BTreeMap<String, bool>,
     pub(super) prices: BTreeMap<String, u64>,
 }
 
@@ -98,6 +99,7 @@ impl World {
             templates: NodeTemplates::new(),
             heard: Heard::default(),
             answers: BTreeMap::new(),
+            let_in: BTreeMap::new(),
             prices: BTreeMap::new(),
         }
     }
@@ -125,6 +127,7 @@ impl World {
             templates: self.templates.clone(),
             heard: self.heard.clone(),
             answers: self.answers.clone(),
+            let_in: self.let_in.clone(),
             prices: self.prices.clone(),
         }
     }
