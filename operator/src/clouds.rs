@@ -15,6 +15,8 @@ use kube::{Client, ResourceExt as _};
 use provider_aws::calls::Endpoints as AwsEndpoints;
 #[cfg(feature = "aws")]
 use provider_aws::cloud::Cloud as Aws;
+#[cfg(feature = "aws")]
+use provider_aws::credentials::WebIdentity;
 #[cfg(feature = "azure")]
 use provider_azure::calls::Endpoints as AzureEndpoints;
 #[cfg(feature = "azure")]
@@ -99,6 +101,10 @@ impl Clouds {
                     AwsEndpoints {
                         ec2: aws.endpoint.clone(),
                         sts: aws.token_endpoint.clone(),
+                        web_identity: WebIdentity {
+                            token: aws.web_identity.token_file.clone().into(),
+                            roles: aws.web_identity.roles.clone(),
+                        },
                     },
                     Arc::clone(&clock),
                     Arc::clone(&find),

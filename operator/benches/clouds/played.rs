@@ -196,6 +196,7 @@ impl Played for Aws {
         provider_aws::calls::Endpoints {
             ec2: self.0.endpoint(),
             sts: self.0.endpoint(),
+            ..provider_aws::calls::Endpoints::default()
         }
     }
 

@@ -153,7 +153,7 @@ impl Access {
                 let granted = self.send(&form, None, asked).await;
                 granted.map_err(|refused| Refused {
                     message: without(&refused.message, token),
-                    ..refused
+                    ..mistrusted(refused, arn)
                 })?
             }
         };
@@ -292,6 +292,20 @@ fn untrusted(refused: Refused, role: &str, external_id: &str) -> Refused {
             "have the trust policy of {role} let in whose key it is, with the external ID {external_id} \
              (sts:ExternalId), and let that user take the role on (sts:AssumeRole); or change spec.aws.roleARN of the \
              ProviderConfig"
+        )),
+        ..refused
+    }
+}
+
+/// The same of a role that does not trust the operator's own account.
+fn mistrusted(refused: Refused, role: &str) -> Refused {
+    if refused.code != DENIED && refused.code != "InvalidIdentityToken" {
+        return refused;
+    }
+    Refused {
+        mend: Some(format!(
+            "have an OpenID Connect provider in the role's account for the issuer of this management cluster's tokens, and \
+             the trust policy of {role} let in the operator's ServiceAccount (sub) with the audience sts.amazonaws.com (aud)"
         )),
         ..refused
     }

@@ -22,6 +22,8 @@ use crate::subject::{Asked, Subject};
 pub const OTHER_ACCOUNT: &str = "other_project";
 /// Code of ours: the ProviderConfig, or the Secret that it names, is not there, is not let be read or has no credentials.
 pub const NO_CREDENTIALS: &str = "no_credentials";
+/// Code of ours: the platform does not let the ProviderConfig use what it names.
+pub const NOT_ALLOWED: &str = "not_allowed";
 /// Code of ours: nobody has checked the ProviderConfig yet, so its account is not known.
 const NOT_CHECKED: &str = "not_checked";
 /// Code of ours: the ProviderConfig is not kept for Machines yet.
