@@ -85,6 +85,12 @@ pub struct ProviderConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<CloudLimits>,
 
+    /// Currency of the account (ISO 4217), in which the cloud and `prices` say what sizes cost; no cloud is asked for it.
+    /// Default: none, and under a budget of a node pool nothing is made. Example: `EUR`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 3, max = 3), regex(pattern = "^[A-Z]{3}$"))]
+    pub currency: Option<String>,
+
     /// Prices of an hour by size, at most 64, in the currency of the account, which count instead of what the cloud says.
     /// Default: none, what the cloud says. Example: `{"cx32": "0.0113"}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -440,12 +440,12 @@ with_backups! {
         NeededByMachines: Fine, "", since "0.2.0";
         /// No Machine needs it: it can be deleted, and so can the Secret that it names.
         NeededByNobody: Fine, "", since "0.2.0";
-        /// A Machine waits, because with it more would be taken than `spec.limits` allows. What is there stays.
+        /// A Machine waits, because with it more would be taken than `spec.limits` allows, or than `spec.placement.budget` of its node pool does. What is there stays.
         /// Cause: A node pool was scaled, or the machines of another location are made here while that is out.
-        LimitReached: Person, "Raise `spec.limits` of the ProviderConfig, or lower `spec.replicas` of the node pools that name it.", since "0.2.0";
-        /// A Machine waits, because `spec.limits.hourly` is set and nobody knows what a size costs.
+        LimitReached: Person, "Raise `spec.limits` of the ProviderConfig, or the budget of the node pool, or lower `spec.replicas` of the node pools that name it.", since "0.2.0";
+        /// A Machine waits, because `spec.limits.hourly` or a budget is set and nobody knows what a size costs, or in which currency.
         /// Cause: The cloud tells no price of that size in that place; else it was not asked for prices yet.
-        PriceUnknown: Person, "Put the price of that size into `spec.prices` of the ProviderConfig.", since "0.2.0";
+        PriceUnknown: Person, "Put the price of that size into `spec.prices` of the ProviderConfig, and under a budget its currency into `spec.currency`.", since "0.2.0";
     }
     "Of a Host" {
         /// The machine has not been looked at yet.

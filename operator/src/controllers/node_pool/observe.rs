@@ -91,6 +91,7 @@ pub async fn observe(
     let answers = outages::answers(&ctx.clouds, &pool);
     let let_in = exclusions::let_in(&ctx.stores, &pool);
     let prices = cloud_limits::hourly(&ctx.stores, &ctx.clouds, &pool);
+    let costs = cloud_limits::costs(&ctx.stores, &ctx.clouds, &pool, machines.iter());
     Ok(Some(Observed {
         pool,
         cluster: Known::found(cluster),
@@ -106,6 +107,7 @@ pub async fn observe(
         answers,
         let_in,
         prices,
+        costs,
     }))
 }
 

@@ -14,6 +14,7 @@ use tenant_cp::problem::Problem;
 
 use super::nodes::Nodes;
 use crate::capacity::Answer;
+use crate::cloud_limits::costs::Costs;
 use crate::node_silence::Heard;
 use crate::node_templates::NodeTemplates;
 
@@ -52,6 +53,8 @@ pub struct Observed {
     pub let_in: BTreeMap<String, bool>,
     /// What an hour of a machine costs in each location, in millionths; who is missing has no price that is known.
     pub prices: BTreeMap<String, u64>,
+    /// What its Machines cost, and one more in each location; nothing where it has no budget.
+    pub costs: Costs,
 }
 
 impl Observed {

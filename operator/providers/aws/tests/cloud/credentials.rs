@@ -267,7 +267,7 @@ async fn type_that_a_check_chose_itself_refuses_nothing_but_rights() {
     stage.cloud().check(&[], &images, false).await.unwrap();
     let runs = |entry: &fake_clouds::journal::Entry| entry.path == "/RunInstances";
     let at = stage.fake.journal().entries.iter().position(runs);
-    let number = at.expect("no instance was asked for");
+    let number = at.unwrap();
     let before = stage.requests();
     for (status, code, is_let) in [
         (400, "InvalidParameterValue", true),

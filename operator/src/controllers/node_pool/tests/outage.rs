@@ -1,14 +1,17 @@
 //! Pools of which a whole location is lost: played seconds, in which kubelets speak every ten, a node that is silent is not
 //! ready after fifty, and a machine that is made is a node after sixty.
 //!
+//! Long because all that can happen to a location is played on one stage.
 //! Invariant: what the operator knows is what it saw or stored; [`Played::restart`] takes the rest away.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use placement::budget::{Micros, Price};
 
 use super::*;
+use crate::cloud_limits::costs::Cost;
 use crate::controllers::node_pool::observed::is_going;
 use crate::node_silence::{Heard, Node};
 
@@ -318,6 +321,41 @@ fn location_whose_credentials_are_refused_gets_nothing_new_and_loses_nothing_unt
         assert_eq!(spread(&played), (3, 5), "{mode}");
         assert!(before.iter().all(|name| played.world.live().contains(name)));
     }
+}
+
+/// M17.
+#[test]
+fn budget_that_is_reached_in_an_outage_makes_nothing_and_lets_go_of_nothing() {
+    let placement = json!({ "placement": { "budget": { "hourly": "4.50", "currency": "EUR" } } });
+    let mut played = Played::settled(9, &spec(&inside(&["a", "b", "c"]), &json!({})));
+    played.world.pool.spec.placement = read(placement["placement"].clone());
+    let half = Price {
+        hourly: Micros(500_000),
+        currency: "EUR".to_owned(),
+    };
+    for location in ["a", "b", "c"] {
+        let cost = Cost::Known(half.clone());
+        played.world.cost.insert(location.to_owned(), cost);
+    }
+    let before = played.world.live();
+    played.cut = vec!["a"];
+    played.pass(600);
+    assert_eq!(played.state("a"), "Out");
+    assert!(played.made.is_empty(), "{:?}", played.made);
+    assert_eq!(played.world.live(), before);
+    assert!(is(
+        played.world.condition("Budget"),
+        "False",
+        "LimitReached"
+    ));
+    let status = played.world.pool.status.clone().unwrap();
+    let mut said = status.conditions.iter().filter(|c| c.type_ == "Budget");
+    let said = said.next().unwrap().message.clone();
+    assert!(said.contains("4.50 EUR an hour"), "{said}");
+    played.cut.clear();
+    played.pass(1800);
+    assert_eq!(played.world.live(), before);
+    assert!(is(played.world.condition("Budget"), "True", "WithinLimits"));
 }
 
 /// M5, and everything silent.
