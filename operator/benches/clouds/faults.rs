@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use fake_clouds::clock::VirtualClock;
-use fake_clouds::faults::{Fault, Script};
+use fake_clouds::faults::Script;
 use serde_json::{Value, json};
 
 use crate::machine::{Machine, ROUND};
