@@ -87,7 +87,8 @@ pub enum ConditionType {
     Leaks,
     /// Of a ProviderConfig: Machines need it, so it stays, and so do its credentials.
     InUse,
-    /// Of a ProviderConfig: what Machines take is within its limits, and none waits for more.
+    /// Of a ProviderConfig: what Machines take is within its limits, and none waits for more. Of a NodePool with a budget: the
+    /// same of that.
     Budget,
     /// Of a Restore: the backup has what was asked for.
     Possible,

@@ -85,6 +85,12 @@ pub struct ProviderConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<CloudLimits>,
 
+    /// Currency of the account (ISO 4217), in which the cloud and `prices` say what sizes cost; no cloud is asked for it.
+    /// Default: none, and under a budget of a node pool nothing is made. Example: `EUR`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 3, max = 3), regex(pattern = "^[A-Z]{3}$"))]
+    pub currency: Option<String>,
+
     /// Prices of an hour by size, at most 64, in the currency of the account, which count instead of what the cloud says.
     /// Default: none, what the cloud says. Example: `{"cx32": "0.0113"}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -279,8 +285,8 @@ pub struct Gap {
 pub struct CloudAccount<'a> {
     /// Which cloud.
     pub kind: ProviderKind,
-    /// Secret of the same namespace that has the credentials.
-    pub secret_name: &'a str,
+    /// Secret of the same namespace that has the credentials; none: the operator is let in by a token of its own account.
+    pub secret_name: Option<&'a str>,
     /// Images by the minor version of Kubernetes.
     pub images: &'a BTreeMap<String, String>,
 }
@@ -291,22 +297,22 @@ impl ProviderConfigSpec {
     pub fn cloud(&self) -> Option<CloudAccount<'_>> {
         let hetzner = self.hetzner.as_ref().map(|project| CloudAccount {
             kind: ProviderKind::Hetzner,
-            secret_name: &project.token_secret_name,
+            secret_name: Some(&project.token_secret_name),
             images: &project.images,
         });
         let gcp = self.gcp.as_ref().map(|project| CloudAccount {
             kind: ProviderKind::Gcp,
-            secret_name: &project.key_secret_name,
+            secret_name: Some(&project.key_secret_name),
             images: &project.images,
         });
         let azure = self.azure.as_ref().map(|group| CloudAccount {
             kind: ProviderKind::Azure,
-            secret_name: &group.credentials_secret_name,
+            secret_name: Some(&group.credentials_secret_name),
             images: &group.images,
         });
         let aws = self.aws.as_ref().map(|subnet| CloudAccount {
             kind: ProviderKind::Aws,
-            secret_name: &subnet.credentials_secret_name,
+            secret_name: subnet.credentials_secret_name.as_deref(),
             images: &subnet.images,
         });
         hetzner.or(gcp).or(azure).or(aws)

@@ -12,6 +12,8 @@ mod support;
 const CLOUD: &str = "a ProviderConfig names exactly one cloud: set hetzner, gcp, azure or aws";
 const CLOUD_STAYS: &str = "the cloud of a ProviderConfig cannot change: machines are there already; make another \
                            ProviderConfig, and name it in the node pools";
+const NOBODY: &str = "nobody is named who makes machines: set credentialsSecretName, or roleARN alone where the platform \
+                      lets this namespace take that role on without a key (docs/aws.md)";
 const ADDRESS: &str =
     "servers would have no address: set publicIPv4 or publicIPv6, or name a network";
 const LOCATION: &str = "location cannot change: machines are there already; make another ProviderConfig, and name it in \
@@ -74,6 +76,14 @@ fn aws(change: &Value) -> Value {
         aws[key] = value.clone();
     }
     with_spec(&json!({ "aws": aws }))
+}
+
+/// That of AWS without a Secret.
+fn without_key(change: &Value) -> Value {
+    let mut config = aws(change);
+    let spec = config["spec"]["aws"].as_object_mut();
+    spec.unwrap().remove("credentialsSecretName");
+    config
 }
 
 fn with_spec(spec: &Value) -> Value {
@@ -159,6 +169,7 @@ fn a_wrong_provider_config_is_refused_with_one_sentence_and_every_rule_is_tested
                 google(&json!({"zone": "europe-west1-c"})),
                 ZONE,
             ),
+            create(without_key(&json!({})), NOBODY),
             create(config(&hidden), ADDRESS),
             change(
                 config(&json!({})),
@@ -182,6 +193,10 @@ fn a_right_provider_config_is_let_through() {
         (None, config(&json!({}))),
         (None, google(&json!({}))),
         (None, aws(&json!({}))),
+        (
+            Some(aws(&json!({}))),
+            without_key(&json!({"roleARN": "arn:aws:iam::111111111111:role/covey"})),
+        ),
         (
             Some(aws(&json!({}))),
             aws(

@@ -55,7 +55,7 @@ meanings! {
     Usable: "Of a BackupTarget: it can hold backups.";
     Leaks: "Of a ProviderConfig: something of a Machine that is gone is there still, and costs.";
     InUse: "Of a ProviderConfig: Machines need it, so it stays, and so do its credentials.";
-    Budget: "Of a ProviderConfig: what Machines take is within its limits, and none waits for more.";
+    Budget: "Of a ProviderConfig: what Machines take is within its limits, and none waits for more. Of a NodePool with a budget: the same of that.";
     Possible: "Of a Restore: the backup has what was asked for.";
     Restored: "Of a Restore: the tenant cluster serves what it was then.";
     Orphans: "Of a Restore: there are load balancers that the tenant cluster of then does not know.";

@@ -7,14 +7,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::machine::MachineRequest;
+use api::node_pool::Provider;
 use api::node_pool::locations::LocationRef;
 use api::{ConditionType, Machine, NodePool, ProviderConfig};
 use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 use providers::{Error, FaultKind, Refused};
 
+pub mod costs;
 pub mod plan;
 
+use self::costs::{Cost, Costs};
 use self::plan::{Budget, Limits, Money, Reached, Taken};
 use crate::clouds::Clouds;
 use crate::stores::Stores;
@@ -155,6 +158,55 @@ pub fn hourly(stores: &Stores, clouds: &Clouds, pool: &NodePool) -> BTreeMap<Str
         Some((place.shown().to_owned(), price.millionths()))
     };
     places.into_iter().filter_map(price).collect()
+}
+
+/// What the Machines of a pool cost, and what one more would in each location; nothing where the pool has no budget.
+#[must_use]
+pub fn costs<'a>(
+    stores: &Stores,
+    clouds: &Clouds,
+    pool: &NodePool,
+    machines: impl Iterator<Item = &'a Machine>,
+) -> Costs {
+    if pool.spec.placement.budget.is_none() {
+        return Costs::default();
+    }
+    let namespace = pool.namespace().unwrap_or_default();
+    // The dearest of the sizes: which of them is left is known only when it is asked for.
+    let cost = |provider: &Provider, size: Option<&String>| {
+        let Some(cloud) = provider.cloud() else {
+            return Cost::NotBilled;
+        };
+        let key = ObjectRef::<ProviderConfig>::new(cloud.config_name).within(&namespace);
+        let Some(config) = stores.configs.get(&key) else {
+            return Cost::Unknown;
+        };
+        let sizes: Vec<_> = match size {
+            Some(size) => vec![Some(size.clone())],
+            None => cloud.types.iter().cloned().map(Some).collect(),
+        };
+        let prices = prices(clouds, &config, sizes.iter());
+        Cost::dearest(
+            sizes.iter().flatten(),
+            &prices,
+            config.spec.currency.as_deref(),
+        )
+    };
+    let of = machines.map(|machine| {
+        let request = machine
+            .status
+            .as_ref()
+            .and_then(|status| status.request.as_ref());
+        let size = request.and_then(|request| request.type_.as_ref());
+        (machine.name_any(), cost(&machine.spec.provider, size))
+    });
+    let places = pool.spec.places().into_iter();
+    Costs {
+        machines: of.collect(),
+        next: places
+            .map(|place| (place.shown().to_owned(), cost(place.provider, None)))
+            .collect(),
+    }
 }
 
 fn prices<'a>(

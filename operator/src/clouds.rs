@@ -15,6 +15,8 @@ use kube::{Client, ResourceExt as _};
 use provider_aws::calls::Endpoints as AwsEndpoints;
 #[cfg(feature = "aws")]
 use provider_aws::cloud::Cloud as Aws;
+#[cfg(feature = "aws")]
+use provider_aws::credentials::WebIdentity;
 #[cfg(feature = "azure")]
 use provider_azure::calls::Endpoints as AzureEndpoints;
 #[cfg(feature = "azure")]
@@ -99,6 +101,10 @@ impl Clouds {
                     AwsEndpoints {
                         ec2: aws.endpoint.clone(),
                         sts: aws.token_endpoint.clone(),
+                        web_identity: WebIdentity {
+                            token: aws.web_identity.token_file.clone().into(),
+                            roles: aws.web_identity.roles.clone(),
+                        },
                     },
                     Arc::clone(&clock),
                     Arc::clone(&find),
@@ -207,6 +213,14 @@ impl Clouds {
     #[must_use]
     pub fn answers(&self, kind: ProviderKind, namespace: &str, name: &str) -> Option<bool> {
         self.known.get(&kind)?.answers(namespace, name)
+    }
+
+    /// Whether a call by a ProviderConfig was not let in since its credentials were checked last.
+    #[must_use]
+    pub fn is_refused(&self, config: &ProviderConfig) -> bool {
+        let namespace = config.namespace().unwrap_or_default();
+        let cloud = self.of(config);
+        cloud.is_some_and(|cloud| cloud.is_refused(&namespace, &config.name_any()))
     }
 
     /// Lets go of the credentials of a ProviderConfig that is gone.

@@ -20,6 +20,7 @@
 //! | [`clouds`] | the providers that make machines by ProviderConfigs |
 //! | [`node_silence`] | when each node was heard last |
 //! | [`outages`] | wakes pools of which a location may be lost, or be back |
+//! | [`exclusions`] | locations whose provider refuses the credentials |
 //! | [`node_templates`] | what nodes of pools offer, as far as providers know |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`fleet`] | in which order, and when, tenant clusters follow another operator |
@@ -54,6 +55,7 @@ pub mod etcd_disks;
 pub mod etcd_events;
 pub mod etcd_replacement;
 pub mod etcd_space;
+pub mod exclusions;
 pub mod fleet;
 pub mod hibernation;
 pub mod host_sessions;

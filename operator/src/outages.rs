@@ -1,11 +1,11 @@
 //! Wakes node pools over several locations: when a node falls silent or is heard again, and when the API of a provider stops
-//! or begins to answer.
+//! or begins to answer. Has ProviderConfigs checked by which a call was not let in.
 //!
 //! Invariant: nothing is decided here, nor anybody asked; a pool is woken where something that its plan reads turned, and by
 //! nothing else.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::{NodePool, ProviderConfig, TenantCluster};
 use kit::shutdown::Shutdown;
@@ -15,10 +15,15 @@ use placement::recovery::Failover;
 
 use crate::clouds::Clouds;
 use crate::context::Context;
+use crate::exclusions;
 use crate::node_silence::Heard;
 
 /// How often it is looked: of a minute that replacements may take to be asked for it is a second.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How often a ProviderConfig is checked because of a call that was not let in: where the check is let in all the same, it
+/// is a right that is missing, and each look at a machine says so again.
+const AGAIN: Duration = Duration::from_mins(5);
 
 /// What of a pool was seen last.
 #[derive(Eq, PartialEq)]
@@ -55,13 +60,16 @@ pub fn answers(clouds: &Clouds, pool: &NodePool) -> BTreeMap<String, bool> {
 
 /// Wakes pools until the shutdown starts.
 pub async fn run(ctx: &Context, shutdown: &Shutdown) {
-    let mut seen = HashMap::new();
+    let (mut seen, mut checked) = (HashMap::new(), HashMap::new());
     let end = shutdown.triggered();
     tokio::pin!(end);
     loop {
         tokio::select! {
             () = &mut end => return,
-            () = tokio::time::sleep(LOOK) => look(ctx, &mut seen),
+            () = tokio::time::sleep(LOOK) => {
+                look(ctx, &mut seen);
+                check_refused(ctx, &mut checked);
+            }
         }
     }
 }
@@ -92,6 +100,19 @@ fn look(ctx: &Context, seen: &mut HashMap<ObjectRef<NodePool>, Seen>) {
         there.insert(key, now);
     }
     *seen = there;
+}
+
+/// Has ProviderConfigs say it that let nobody in any more, before they would be checked by themselves.
+fn check_refused(ctx: &Context, checked: &mut HashMap<ObjectRef<ProviderConfig>, Instant>) {
+    checked.retain(|_, at| at.elapsed() < AGAIN);
+    for config in ctx.stores.configs.state() {
+        let key = ObjectRef::from_obj(&*config);
+        let is_told = exclusions::lets_in(&config) == Some(false);
+        if !is_told && !checked.contains_key(&key) && ctx.clouds.is_refused(&config) {
+            let _ = ctx.triggers.configs.send(key.clone());
+            checked.insert(key, Instant::now());
+        }
+    }
 }
 
 /// Has ProviderConfigs say it whose API stopped or began to answer.

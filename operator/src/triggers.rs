@@ -23,6 +23,7 @@ use tenant_cp::network;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::access;
+use crate::exclusions;
 use crate::hibernation;
 use crate::orphans::TenantNamespace;
 use crate::rotation::kubelets;
@@ -253,6 +254,13 @@ impl Triggers {
             {
                 let _ = self.machines.send(ObjectRef::from_obj(&*machine));
             }
+        }
+        let pools = stores.pools.state();
+        for pool in pools
+            .iter()
+            .filter(|pool| exclusions::is_news(pool, config))
+        {
+            let _ = self.changed_pools.send(ObjectRef::from_obj(&**pool));
         }
     }
 

@@ -26,8 +26,8 @@ pub use metrics::{MetricsSettings, Scraper};
 pub use node_programs::NodePrograms;
 pub use policy::{ApiServerPolicy, EndpointPolicy, LoadBalancerPolicy, Prefixes};
 pub use providers::{
-    AwsSettings, AzureSettings, GcpSettings, HetznerSettings, ImagePullPolicy, KernelSettings,
-    KubeVirtSettings, MachinePolicy, ProviderSettings, StaticSettings,
+    AwsSettings, AwsWebIdentity, AzureSettings, GcpSettings, HetznerSettings, ImagePullPolicy,
+    KernelSettings, KubeVirtSettings, MachinePolicy, ProviderSettings, StaticSettings,
 };
 pub use tenant_pods::{SchedulingPolicy, TenantPods};
 pub use versions::MinimumVersion;

@@ -1,11 +1,12 @@
 //! `cargo xtask bench …`: builds and runs the benches of crate `e2e` against the running lab, the one
 //! of crates `ccm`, `operator` (`neighbours`, `fleet`, `idle`) and `dashboard` (`surface`), which bring their own API
-//! servers, and that of crate `autoscaler`, which needs none; and reads off the kept runs of `cargo xtask test` what checks
-//! take.
+//! servers, and those of crates `autoscaler` and `operator` (`clouds`), which need none; and reads off the kept runs of
+//! `cargo xtask test` what checks take.
 //!
 //! In the development profile: the client's share of the work is small (the report says how
 //! small), its cryptography is optimised in every profile, and a release build costs minutes.
-//! Invariant: it never fails on time alone, so it is no test.
+//! Invariant: it never fails on time alone, so it is no test; `clouds` fails on a machine that is there twice or left
+//! behind.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -17,7 +18,8 @@ use lab::{Layout, state::State};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// `control-plane`, `workers`, `csi`, `restore`, `upgrade`, `rotation`, `sleep`, `ccm`, `neighbours`, `fleet`, `idle`, `surface` or `autoscaler`,
+    /// `control-plane`, `workers`, `csi`, `restore`, `upgrade`, `rotation`, `sleep`, `ccm`, `neighbours`, `fleet`, `idle`, `surface`,
+    /// `clouds` or `autoscaler`,
     /// and its flags; `--help` shows them.
     /// `checks [--json]`: how long checks take and how steady they are, from the kept runs
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
@@ -33,9 +35,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(bench @ ("neighbours" | "fleet")) => {
             return shipped(&layout, ("operator", "many"), Some(bench), &args.args[1..]);
         }
-        Some("idle") => {
+        Some(bench @ ("idle" | "clouds")) => {
             let run = ["run", "--quiet", "--package", "operator", "--example"];
-            let run = run.into_iter().chain(["idle", "--"]);
+            let run = run.into_iter().chain([bench, "--"]);
             return cargo(&layout, run.chain(texts(&args.args[1..])));
         }
         Some("surface") => return surface(&layout, &args.args[1..], help),

@@ -75,6 +75,31 @@ pub struct Placement {
     /// Example: `{"mode": "Never"}`.
     #[serde(default, skip_serializing_if = "Failover::is_default")]
     pub failover: Failover,
+
+    /// What the machines of the pool may cost in an hour. No machine is made with which they would cost more, and none of
+    /// which nobody knows what it costs; nothing is deleted because of it. Default: none, no bound.
+    /// Example: `{"hourly": "12.50", "currency": "EUR"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+}
+
+/// What machines may cost.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Budget {
+    /// What their sizes may cost in an hour together, those that are silent or being deleted included, without tax; addresses,
+    /// volumes and traffic do not count, nor do virtual machines of KubeVirt and Hosts, which nobody bills by the hour.
+    /// Required, no default. Example: `12.50`.
+    #[schemars(
+        length(min = 1, max = 16),
+        regex(pattern = r"^[0-9]{1,8}(\.[0-9]{1,6})?$")
+    )]
+    pub hourly: String,
+
+    /// Its currency (ISO 4217), which is that of each ProviderConfig that the pool names (`spec.currency` there): nothing is
+    /// converted. Required, no default. Example: `EUR`.
+    #[schemars(length(min = 3, max = 3), regex(pattern = "^[A-Z]{3}$"))]
+    pub currency: String,
 }
 
 impl Placement {

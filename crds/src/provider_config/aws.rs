@@ -1,7 +1,7 @@
 //! `spec.aws` of a ProviderConfig: a subnet, and who makes machines in it.
 //!
 //! Invariant: region and zone never change; the external ID of a role is no field, because whoever could say it could have
-//! another one's role.
+//! another one's role; nor is which role may be taken on without a key, which the platform's configuration says.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,27 @@ use serde::{Deserialize, Serialize};
 
 use super::rules::ZONE_STAYS;
 
+const SOMEBODY: &str = "has(self.credentialsSecretName) || has(self.roleARN)";
+const NOBODY: &str = "nobody is named who makes machines: set credentialsSecretName, or roleARN alone where the platform lets this namespace take that role on without a key (docs/aws.md)";
+
 /// A subnet of AWS.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(SOMEBODY).message(NOBODY))]
 pub struct AwsSubnet {
     /// Secret of the same namespace with the field `credentials.json`: what `aws iam create-access-key` says of the key of a
     /// user that has the rights of docs/aws.md, or may take on the role that has them. The operator can read it only in a
-    /// namespace that has a TenantCluster. Required, no default. Example: `aws`.
+    /// namespace that has a TenantCluster. Default: none, the operator takes on `roleARN` by a token of its own account
+    /// (web identity), which the platform has to let this namespace do. Example: `aws`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 253),
         regex(pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
     )]
-    pub credentials_secret_name: String,
+    pub credentials_secret_name: Option<String>,
 
     /// Role that the key takes on, in whose account machines are made. Its trust policy asks for the external ID that
-    /// docs/aws.md says. Default: none, the rights of the key's user. Example: `arn:aws:iam::111111111111:role/covey`.
+    /// docs/aws.md says, or trusts the operator's account where there is no key. Default: none, the rights of the key's user. Example: `arn:aws:iam::111111111111:role/covey`.
     #[serde(default, rename = "roleARN", skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 20, max = 640),

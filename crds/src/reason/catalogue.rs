@@ -276,6 +276,9 @@ with_backups! {
         /// Something is wrong with a location, and it is not sure that its machines are lost: nothing new is made there, and nothing is replaced because of it.
         /// Cause: The provider's API does not answer, or all nodes that come by one endpoint are silent together.
         LocationSuspected: Waiting, "If it stays: look at the provider's API, or at the published endpoint, as the message says.";
+        /// Nothing new is made in a location, because its provider does not let us in; what is there stays, and others have what is missing.
+        /// Cause: The credentials of its ProviderConfig have ended, were revoked, or are of another account.
+        LocationExcluded: Person, "Look at the condition `Ready` of the location's ProviderConfig, and put credentials of the same account that let in into the Secret that it names; the location counts again by itself.";
         /// A location that was lost is back, and has to stay so for a while before it counts.
         LocationRecovering: Waiting, "Nothing; `spec.placement.failover.returnAfter` says for how long.";
         /// A location that was lost counts again; machines that took its share go.
@@ -437,12 +440,12 @@ with_backups! {
         NeededByMachines: Fine, "", since "0.2.0";
         /// No Machine needs it: it can be deleted, and so can the Secret that it names.
         NeededByNobody: Fine, "", since "0.2.0";
-        /// A Machine waits, because with it more would be taken than `spec.limits` allows. What is there stays.
+        /// A Machine waits, because with it more would be taken than `spec.limits` allows, or than `spec.placement.budget` of its node pool does. What is there stays.
         /// Cause: A node pool was scaled, or the machines of another location are made here while that is out.
-        LimitReached: Person, "Raise `spec.limits` of the ProviderConfig, or lower `spec.replicas` of the node pools that name it.", since "0.2.0";
-        /// A Machine waits, because `spec.limits.hourly` is set and nobody knows what a size costs.
+        LimitReached: Person, "Raise `spec.limits` of the ProviderConfig, or the budget of the node pool, or lower `spec.replicas` of the node pools that name it.", since "0.2.0";
+        /// A Machine waits, because `spec.limits.hourly` or a budget is set and nobody knows what a size costs, or in which currency.
         /// Cause: The cloud tells no price of that size in that place; else it was not asked for prices yet.
-        PriceUnknown: Person, "Put the price of that size into `spec.prices` of the ProviderConfig.", since "0.2.0";
+        PriceUnknown: Person, "Put the price of that size into `spec.prices` of the ProviderConfig, and under a budget its currency into `spec.currency`.", since "0.2.0";
     }
     "Of a Host" {
         /// The machine has not been looked at yet.

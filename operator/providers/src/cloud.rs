@@ -46,6 +46,15 @@ pub mod requests;
 pub enum NoClient {
     /// What the Secret holds lets nobody in: why. It has nothing of the Secret in it.
     Credentials(String),
+    /// The platform does not let the ProviderConfig be let in so: by what, why, and what to change.
+    NotAllowed {
+        /// `role arn:…`.
+        object: String,
+        /// Why.
+        why: String,
+        /// What to change.
+        mend: String,
+    },
     /// The client could not be made.
     Build(BuildError),
 }
@@ -128,7 +137,8 @@ pub trait Cloud: Send + Sync + Sized + 'static {
     /// Where the machines of a ProviderConfig are made; none where that is of another cloud.
     fn project(config: &ProviderConfig, installation: &str) -> Option<Self::Project>;
 
-    /// A client; nothing is asked yet. `credentials`: what the Secret has, empty where it has nothing.
+    /// A client; nothing is asked yet. `credentials`: what the Secret has, empty where it has nothing, and where the
+    /// ProviderConfig names none.
     ///
     /// # Errors
     /// Why there is none.

@@ -41,12 +41,13 @@ impl CredentialWatches {
         }
     }
 
-    /// Watches the Secret that a ProviderConfig names, unless that is done.
+    /// Watches the Secret that a ProviderConfig names, unless that is done. Where it names none, nothing is watched.
     pub fn ensure(&self, config: &ProviderConfig) {
-        let Some(account) = config.spec.cloud() else {
-            return;
+        let uid = config.uid().unwrap_or_default();
+        let account = config.spec.cloud();
+        let Some(name) = account.and_then(|account| account.secret_name) else {
+            return self.forget(&uid);
         };
-        let (uid, name) = (config.uid().unwrap_or_default(), account.secret_name);
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(watched) = tasks.get(&uid) {
             if watched.secret == name && !watched.task.is_finished() {

@@ -4,6 +4,7 @@
 //! Invariant: how many machines there ever were is read from the journal of a fake; their time passes only by rounds, in each
 //! of which everything is looked at once.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use kube::Api;
 use operator::controllers::{machine, node_pool};
 use providers::clock::Clock;
 use serde_json::{Value, json};
+use tenant_cp::settings::AwsWebIdentity;
 use testkit::FaultPlan;
 use testkit::faults::Deaths;
 use testkit::fixtures::wait_for;
@@ -32,6 +34,7 @@ use crate::support::site::apply;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
 mod outage;
+mod refused;
 pub(crate) mod which;
 
 /// How much time passes in a round: as much as the operator waits between two looks.
@@ -166,8 +169,17 @@ impl World {
         settings.azure.token_endpoint = self.azure.endpoint();
         settings.aws.endpoint = self.aws.endpoint();
         settings.aws.token_endpoint = self.aws.endpoint();
+        settings.aws.web_identity = AwsWebIdentity {
+            token_file: self.aws_token().display().to_string(),
+            roles: [(self.site.users.clone(), vec![role(ACCOUNTS[0])])].into(),
+        };
         launch.clock = Some(Arc::new(self.time.clone()));
         launch.start(&self.site)
+    }
+
+    /// The file with a token of the operator's own account.
+    pub(crate) fn aws_token(&self) -> PathBuf {
+        std::env::temp_dir().join(format!("covey-aws-{}", self.site.users))
     }
 
     /// The credentials that let in.
@@ -305,6 +317,11 @@ impl World {
             Which::Aws => self.aws.journal(),
         }
     }
+}
+
+/// The role of an account at AWS.
+pub(crate) fn role(account: &str) -> String {
+    format!("arn:aws:iam::{account}:role/covey")
 }
 
 /// It was made, and runs.

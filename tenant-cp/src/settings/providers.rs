@@ -113,6 +113,30 @@ pub struct AwsSettings {
     /// Where the Security Token Service's is, by which a role is taken on. Never a user's to say either. Default:
     /// `https://sts.{region}.amazonaws.com`.
     pub token_endpoint: String,
+    /// Roles that are taken on by a token of the operator's own account, without a key. Default: none.
+    pub web_identity: AwsWebIdentity,
+}
+
+/// Roles of AWS that are taken on by a token of the operator's own account (`AssumeRoleWithWebIdentity`). In such a call there
+/// is no external ID, and the token is one for all namespaces: who may use which role is said here, and by no user.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AwsWebIdentity {
+    /// File with the token, for the audience `sts.amazonaws.com`. Default: `/var/run/secrets/covey/aws/token`, where the chart
+    /// has it.
+    pub token_file: String,
+    /// ARNs of the roles that ProviderConfigs of a namespace may name, by that namespace. Default: none; no namespace may name
+    /// any.
+    pub roles: BTreeMap<String, Vec<String>>,
+}
+
+impl Default for AwsWebIdentity {
+    fn default() -> Self {
+        Self {
+            token_file: "/var/run/secrets/covey/aws/token".to_owned(),
+            roles: BTreeMap::new(),
+        }
+    }
 }
 
 impl Default for AwsSettings {
@@ -121,6 +145,7 @@ impl Default for AwsSettings {
             enabled: true,
             endpoint: "https://ec2.{region}.amazonaws.com".to_owned(),
             token_endpoint: "https://sts.{region}.amazonaws.com".to_owned(),
+            web_identity: AwsWebIdentity::default(),
         }
     }
 }

@@ -65,6 +65,7 @@ pub fn check_pool(pool: &NodePool, settings: &Settings) -> Vec<Problem> {
     node::check_labels(&spec.labels, &mut problems);
     node::check_taints(&spec.taints, &mut problems);
     rollout(pool, &mut problems);
+    budget(pool, &mut problems);
     let (drain, health) = (&spec.drain_timeout, &spec.health);
     let failover = &spec.placement.failover;
     for (field, duration, least) in [
@@ -272,6 +273,33 @@ fn rollout(pool: &NodePool, problems: &mut Vec<Problem>) {
             Reason::RolloutImpossible,
             "maxSurge and maxUnavailable cannot both be 0: no machine could ever be replaced; set \
              one of them to 1 or more",
+        ));
+    }
+}
+
+/// Also while the schema was not asked: what is no amount is no bound.
+fn budget(pool: &NodePool, problems: &mut Vec<Problem>) {
+    let Some(budget) = &pool.spec.placement.budget else {
+        return;
+    };
+    let hourly = budget.hourly.as_str();
+    let (whole, part) = hourly.split_once('.').unwrap_or((hourly, "0"));
+    let is_number = |text: &str, most: usize| {
+        (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if !is_number(whole, 8) || !is_number(part, 6) {
+        problems.push(Problem::new(
+            "spec.placement.budget.hourly",
+            Reason::AmountMalformed,
+            "write an amount of money, such as 12.50: up to eight digits, and up to six behind the point",
+        ));
+    }
+    let is_currency = |text: &str| text.len() == 3 && text.bytes().all(|b| b.is_ascii_uppercase());
+    if !is_currency(&budget.currency) {
+        problems.push(Problem::new(
+            "spec.placement.budget.currency",
+            Reason::AmountMalformed,
+            "write the three capital letters of a currency, such as EUR",
         ));
     }
 }

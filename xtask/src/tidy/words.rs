@@ -38,6 +38,7 @@ const BACKEND_IS_THEIRS: &[(&str, &str)] = &[
         "the name of a figure that others compare",
     ),
     ("operator/providers/gcp/", "codes of Google's API"),
+    ("operator/benches/clouds/played.rs", "codes of Google's API"),
     (
         "tenant-cp/src/addons/flannel.rs",
         "a field of flannel's configuration",

@@ -56,6 +56,11 @@ readinessProbe:
   timeoutSeconds: 5
 {{- end }}
 
+{{/* Not empty where roles of AWS are taken on by a token of the operator's own account. */}}
+{{- define "covey.awsToken" -}}
+{{- if dig "providers" "aws" "webIdentity" "roles" dict (.Values.config | default dict) }}yes{{ end -}}
+{{- end }}
+
 {{- define "covey.configVolume" -}}
 - name: config
   configMap:

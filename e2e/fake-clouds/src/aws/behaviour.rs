@@ -16,6 +16,8 @@ pub struct Behaviour {
     pub found_after: Duration,
     /// How long it is in no list.
     pub listed_after: Duration,
+    /// How long after it was made nothing is shown, or found, with its tags.
+    pub tags_after: Duration,
     /// Processors that an account may have in a region.
     pub vcpus: usize,
     /// Types that nothing is left of.
@@ -43,6 +45,7 @@ impl Default for Behaviour {
             change_takes: Duration::from_secs(30),
             found_after: Duration::from_secs(3),
             listed_after: Duration::from_secs(15),
+            tags_after: Duration::ZERO,
             vcpus: 200,
             exhausted: Vec::new(),
             ends_pending: None,

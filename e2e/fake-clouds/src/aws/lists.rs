@@ -2,15 +2,18 @@
 //!
 //! Invariant: a page that has a next one leads to what comes after it, whether or not it is empty.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 
 use super::catalogue::{self, ROOT, SUBNET, TYPES, ZONE};
 use super::contents::Contents;
-use super::thing::Place;
+use super::thing::{Instance, Part, Place};
 use super::xml::{done, element, refused, text};
 use crate::answer::Answer;
 use crate::journal::Labels;
 use crate::query::Query;
+use crate::serve::later;
 
 /// Filters of a request: name and values.
 fn filters(form: &Query) -> Vec<(String, Vec<String>)> {
@@ -59,15 +62,17 @@ impl Contents {
                         ("client-token", i.token.as_str()),
                         ("instance-state-name", i.state),
                     ];
-                    i.place == *place && i.listed <= now && hold(&all, &i.tags, &own)
+                    let tags = self.tags(&i.tags, i.created, now);
+                    i.place == *place && i.listed <= now && hold(&all, &tags, &own)
                 });
-                let listed = listed.map(|(id, i)| reservation(&i.show(id, ZONE)));
+                let listed = listed.map(|(id, i)| reservation(&self.seen(i, now).show(id, ZONE)));
                 ("reservationSet", listed.collect())
             }
-            "DescribeVolumes" => ("volumeSet", self.parts_of(place, &all, true)),
-            "DescribeNetworkInterfaces" => {
-                ("networkInterfaceSet", self.parts_of(place, &all, false))
-            }
+            "DescribeVolumes" => ("volumeSet", self.parts_of(place, &all, true, now)),
+            "DescribeNetworkInterfaces" => (
+                "networkInterfaceSet",
+                self.parts_of(place, &all, false, now),
+            ),
             "DescribeImages" => return image(form.get("ImageId.1").unwrap_or_default()),
             "DescribeSubnets" => return self.subnet(form.get("SubnetId.1").unwrap_or_default()),
             "DescribeInstanceTypes" => ("instanceTypeSet", types(&all)),
@@ -90,7 +95,7 @@ impl Contents {
         for id in ids {
             let found = self.instances.get(*id);
             match found.filter(|i| i.place == *place && i.found <= now) {
-                Some(found) => shown += &reservation(&found.show(id, ZONE)),
+                Some(found) => shown += &reservation(&self.seen(found, now).show(id, ZONE)),
                 None => {
                     let why = format!("The instance ID '{id}' does not exist");
                     return refused(400, "InvalidInstanceID.NotFound", &why);
@@ -100,15 +105,50 @@ impl Contents {
         done("DescribeInstances", &element("reservationSet", &shown))
     }
 
-    fn parts_of(&self, place: &Place, all: &[(String, Vec<String>)], is_disk: bool) -> Vec<String> {
-        let found = self.parts.iter().filter(|(id, part)| {
+    fn parts_of(
+        &self,
+        place: &Place,
+        all: &[(String, Vec<String>)],
+        is_disk: bool,
+        now: Timestamp,
+    ) -> Vec<String> {
+        let own = self
+            .parts
+            .iter()
+            .filter(|(_, part)| part.place == *place && part.is_disk == is_disk);
+        let shown = own.filter_map(|(id, part)| {
             let own = [
                 ("volume-id", id.as_str()),
                 ("network-interface-id", id.as_str()),
             ];
-            part.place == *place && part.is_disk == is_disk && hold(all, &part.tags, &own)
+            let tags = self.tags(&part.tags, part.created, now);
+            hold(all, &tags, &own).then(|| {
+                let seen = Part {
+                    tags: tags.into_owned(),
+                    ..part.clone()
+                };
+                seen.show(id)
+            })
         });
-        found.map(|(id, part)| part.show(id)).collect()
+        shown.collect()
+    }
+
+    /// The tags of something as they are known by now.
+    fn tags<'a>(&self, tags: &'a Labels, made: Timestamp, now: Timestamp) -> Cow<'a, Labels> {
+        match later(made, self.behaviour.tags_after) <= now {
+            true => Cow::Borrowed(tags),
+            false => Cow::Owned(Labels::new()),
+        }
+    }
+
+    /// An instance with those.
+    fn seen(&self, instance: &Instance, now: Timestamp) -> Instance {
+        Instance {
+            tags: self
+                .tags(&instance.tags, instance.created, now)
+                .into_owned(),
+            ..instance.clone()
+        }
     }
 
     fn subnet(&self, id: &str) -> Answer {

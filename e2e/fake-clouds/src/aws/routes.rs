@@ -72,10 +72,24 @@ impl Vendor for Contents {
             .iter()
             .find(|right| allowed.is_some_and(|allowed| !allowed.contains(*right)));
         if let Some(missing) = missing {
-            let why = format!("You are not authorized to perform this operation: {missing}");
+            if action.starts_with("Describe") {
+                // Of looks it is not said which.
+                let why = "You are not authorized to perform this operation.";
+                return refused(403, "UnauthorizedOperation", why);
+            }
+            let why = format!(
+                "You are not authorized to perform this operation. User: arn:aws:iam::{}:user/covey is not authorized to \
+                 perform: {missing} on resource: arn:aws:ec2:{}:{}:* because no identity-based policy allows the \
+                 {missing} action. Encoded authorization failure message: 0a1b2c3d",
+                place.0, place.1, place.0
+            );
             return refused(403, "UnauthorizedOperation", &why);
         }
         self.used.extend(needed);
+        if form.get("DryRun") == Some("true") && action.starts_with("Describe") {
+            let why = "Request would have succeeded, but DryRun flag is set.";
+            return refused(412, "DryRunOperation", why);
+        }
         match action {
             "RunInstances" => self.run(&place, &form, now),
             "TerminateInstances" | "StartInstances" | "RebootInstances" => {

@@ -223,6 +223,8 @@ const OF_POOLS: Harmless = &[
             "health.joinTimeout",
             "health.maxReplaced",
             "health.notReadyTimeout",
+            "placement.budget.currency",
+            "placement.budget.hourly",
             "placement.failover.after",
             "placement.failover.giveUpAfter",
             "placement.failover.maxExtra",

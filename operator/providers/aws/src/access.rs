@@ -16,7 +16,9 @@ use providers::{FaultKind, Refused};
 
 use crate::credentials::{Credentials, Keys, without};
 use crate::parameters::Form;
-use crate::refusal::{NO_CREDENTIALS, answered, asked, is_of_signature};
+use crate::refusal::{
+    NO_CREDENTIALS, UNAUTHORIZED, answered, asked, is_of_signature, lacks, right,
+};
 use crate::schema::{self, Granted, Identity, Read};
 use crate::signature::{Signed, headers};
 
@@ -151,7 +153,7 @@ impl Access {
                 let granted = self.send(&form, None, asked).await;
                 granted.map_err(|refused| Refused {
                     message: without(&refused.message, token),
-                    ..refused
+                    ..mistrusted(refused, arn)
                 })?
             }
         };
@@ -262,9 +264,14 @@ pub(crate) fn read<T: Read>(
     }
     let mut fault = schema::fault(&reply.body);
     fault.message = redact(&fault.message);
+    let refused = answered(asked, reply.status, &fault);
+    // Of looks it is not said for which right.
+    let is_unnamed = refused.code == UNAUTHORIZED && right(&fault.message).is_none();
+    let mend = is_unnamed.then(|| lacks(&format!("ec2:{action}")));
     Err(Refused {
         request: reply.request.clone(),
-        ..answered(asked, reply.status, &fault)
+        mend: mend.or(refused.mend),
+        ..refused
     })
 }
 
@@ -285,6 +292,20 @@ fn untrusted(refused: Refused, role: &str, external_id: &str) -> Refused {
             "have the trust policy of {role} let in whose key it is, with the external ID {external_id} \
              (sts:ExternalId), and let that user take the role on (sts:AssumeRole); or change spec.aws.roleARN of the \
              ProviderConfig"
+        )),
+        ..refused
+    }
+}
+
+/// The same of a role that does not trust the operator's own account.
+fn mistrusted(refused: Refused, role: &str) -> Refused {
+    if refused.code != DENIED && refused.code != "InvalidIdentityToken" {
+        return refused;
+    }
+    Refused {
+        mend: Some(format!(
+            "have an OpenID Connect provider in the role's account for the issuer of this management cluster's tokens, and \
+             the trust policy of {role} let in the operator's ServiceAccount (sub) with the audience sts.amazonaws.com (aud)"
         )),
         ..refused
     }

@@ -13,7 +13,7 @@ use providers::refused::Asked;
 use providers::{FaultKind, Refused};
 
 use crate::access::{Access, ID_HEADER, Post, read};
-use crate::credentials::Credentials;
+use crate::credentials::{Credentials, WebIdentity};
 use crate::parameters::Form;
 use crate::plan::is_region;
 use crate::refusal::{DRY_RUN, PAGES, asked, is_of_signature};
@@ -45,13 +45,15 @@ const PAGE: &str = "1000";
 /// Most entries of a page of types, which are long.
 const PAGE_OF_TYPES: &str = "100";
 
-/// Where the APIs are, as URLs. `{region}` in one stands for the region.
+/// Where the APIs are, as URLs, and who is let in there without a key. `{region}` in one stands for the region.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Endpoints {
     /// EC2's.
     pub ec2: String,
     /// The Security Token Service's.
     pub sts: String,
+    /// Which roles are taken on without a key.
+    pub web_identity: WebIdentity,
 }
 
 impl Default for Endpoints {
@@ -59,6 +61,7 @@ impl Default for Endpoints {
         Self {
             ec2: "https://ec2.{region}.amazonaws.com".to_owned(),
             sts: "https://sts.{region}.amazonaws.com".to_owned(),
+            web_identity: WebIdentity::default(),
         }
     }
 }
@@ -78,6 +81,7 @@ impl Endpoints {
         is_region(region).then(|| Self {
             ec2: of(&self.ec2),
             sts: of(&self.sts),
+            web_identity: self.web_identity.clone(),
         })
     }
 }
@@ -201,6 +205,19 @@ impl Calls {
                 let why = "a call that was to do nothing was carried out";
                 Err(asked.refused(FaultKind::Terminal, DRY_RUN, why))
             }
+        }
+    }
+
+    /// Whether a call that looks would be let in, without looking.
+    ///
+    /// # Errors
+    /// Why it would not.
+    pub async fn would_look(&self, action: &'static str) -> Result<(), Refused> {
+        let asked = asked("use", "what is there of machines");
+        let form = Form::ec2(action).with("DryRun", "true");
+        match self.send::<Done>(&form, Counted::Look, LIST, &asked).await {
+            Err(refused) if refused.code == DRY_RUN => Ok(()),
+            told => told.map(drop),
         }
     }
 

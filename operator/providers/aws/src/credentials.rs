@@ -3,8 +3,9 @@
 //!
 //! Invariant: nothing prints a secret, a session or a token of another's; a file with such a token is read anew for each
 //! exchange, since whoever keeps it there replaces it. A role is taken on with an external ID, which Covey chooses, so that
-//! whoever names somebody else's role is not let in by it.
+//! whoever names somebody else's role is not let in by it; without a key, with whom it is shared the platform says.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -143,6 +144,25 @@ pub enum Credentials {
     },
 }
 
+/// Which roles are taken on by a token of the operator's own account, and for whom: it is one account for all namespaces, and
+/// in such a call there is no external ID, so nobody but the platform may say which role is whose.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct WebIdentity {
+    /// A file with the token (a projected volume), for the audience `sts.amazonaws.com`.
+    pub token: PathBuf,
+    /// ARNs of roles, by the namespace whose ProviderConfigs may name them.
+    pub roles: BTreeMap<String, Vec<String>>,
+}
+
+impl WebIdentity {
+    /// Whether a ProviderConfig of a namespace may name a role. Letter for letter: a pattern would let in who chooses names.
+    #[must_use]
+    pub fn lets(&self, namespace: &str, role: &str) -> bool {
+        let roles = self.roles.get(namespace);
+        !role.is_empty() && roles.is_some_and(|roles| roles.iter().any(|known| known == role))
+    }
+}
+
 impl Credentials {
     /// Whom to name in sentences.
     #[must_use]
@@ -184,6 +204,27 @@ mod tests {
             assert_eq!(told, why, "{text}");
             assert!(!told.to_string().contains("s3cret"), "{told}");
         }
+    }
+
+    #[test]
+    fn role_is_let_be_named_in_the_namespace_that_the_platform_says_and_letter_for_letter() {
+        let role = "arn:aws:iam::111111111111:role/team-a";
+        let all = WebIdentity {
+            token: PathBuf::from("t"),
+            roles: BTreeMap::from([("team-a".to_owned(), vec![role.to_owned(), String::new()])]),
+        };
+        assert!(all.lets("team-a", role));
+        for (namespace, named) in [
+            ("team-b", role),
+            ("team", role),
+            ("", role),
+            ("team-a", "arn:aws:iam::111111111111:role/team-a-admin"),
+            ("team-a", "arn:aws:iam::111111111111:role/TEAM-A"),
+            ("team-a", ""),
+        ] {
+            assert!(!all.lets(namespace, named), "{namespace} {named}");
+        }
+        assert!(!WebIdentity::default().lets("team-a", role));
     }
 
     #[test]

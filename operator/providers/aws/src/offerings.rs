@@ -9,6 +9,9 @@ use providers::{FaultKind, Refused};
 use crate::refusal::{NO_SUCH, asked};
 use crate::schema::{InstanceType, SpotPrice};
 
+/// MiB of memory that a node has at least.
+const LEAST: u64 = 2048;
+
 /// What there is in a region, and in one zone of it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Offered {
@@ -72,6 +75,23 @@ fn size(found: &InstanceType, prices: &[SpotPrice], zone: &str) -> Result<Size, 
         exhausted: false,
         offering,
     })
+}
+
+/// A type that is to be had for images of this architecture, always the same one: the smallest that has room for a node.
+#[must_use]
+pub fn any(offered: &Offered, architecture: &str) -> Option<String> {
+    let memory = |found: &InstanceType| found.memory.parse::<u64>().ok();
+    let is_fit = |found: &&InstanceType| {
+        offered.here.contains(&found.name)
+            && found
+                .architectures
+                .iter()
+                .any(|known| known == architecture)
+            && memory(found).is_some_and(|mib| mib >= LEAST)
+    };
+    let found = offered.types.iter().filter(is_fit);
+    let smallest = found.min_by_key(|found| (memory(found), found.name.clone()));
+    smallest.map(|found| found.name.clone())
 }
 
 /// Whether an image is for the processors of a size.

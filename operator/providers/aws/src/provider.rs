@@ -17,7 +17,7 @@ use providers::{Capabilities, Checked, Inventory, Presence, Refused};
 use crate::calls::Endpoints;
 use crate::capabilities::CAPABILITIES;
 use crate::cloud::Cloud;
-use crate::credentials::{Credentials, Keys};
+use crate::credentials::{Credentials, Keys, WebIdentity};
 use crate::leaks::Found;
 use crate::schema::number;
 use crate::settings::{Place, Role, Wanted};
@@ -46,6 +46,10 @@ impl Contract for Cloud {
             public_ipv4: wanted.public_ipv4,
             root_device: wanted.root_device.clone(),
             role,
+            without_key: match wanted.credentials_secret_name {
+                Some(_) => None,
+                None => Some(config.metadata.namespace.clone().unwrap_or_default()),
+            },
             account: requests::account(config).map(str::to_owned),
         })
     }
@@ -56,16 +60,9 @@ impl Contract for Cloud {
         project: Place,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, NoClient> {
-        let keys = Keys::read(credentials).map_err(|why| {
-            NoClient::Credentials(format!("its field {}: {why}", <Self as Contract>::FIELD))
-        })?;
-        let credentials = match project.role.clone() {
-            Some(Role { arn, external_id }) => Credentials::Role {
-                keys,
-                role: arn,
-                external_id,
-            },
-            None => Credentials::Keys(keys),
+        let credentials = match &project.without_key {
+            Some(namespace) => by_web_identity(&endpoints.web_identity, namespace, &project)?,
+            None => by_key(credentials, &project)?,
         };
         // A region that leads elsewhere is kept out by the ProviderConfig's schema, too.
         let endpoints = endpoints.of(&project.region);
@@ -109,6 +106,45 @@ impl Contract for Cloud {
     }
 
     providers::handed_on!();
+}
+
+/// By the key in the Secret, or the role that it takes on.
+fn by_key(secret: &str, project: &Place) -> Result<Credentials, NoClient> {
+    let keys = Keys::read(secret).map_err(|why| {
+        NoClient::Credentials(format!("its field {}: {why}", <Cloud as Contract>::FIELD))
+    })?;
+    Ok(match project.role.clone() {
+        Some(Role { arn, external_id }) => Credentials::Role {
+            keys,
+            role: arn,
+            external_id,
+        },
+        None => Credentials::Keys(keys),
+    })
+}
+
+/// By a token of the operator's own account, where the platform lets this namespace take on the role.
+fn by_web_identity(
+    allowed: &WebIdentity,
+    namespace: &str,
+    project: &Place,
+) -> Result<Credentials, NoClient> {
+    let arn = project.role.as_ref().map(|role| role.arn.clone());
+    let arn = arn.unwrap_or_default();
+    match allowed.lets(namespace, &arn) {
+        true => Ok(Credentials::WebIdentity {
+            role: arn,
+            token: allowed.token.clone(),
+        }),
+        false => Err(NoClient::NotAllowed {
+            object: format!("role {arn}"),
+            why: format!("namespace {namespace} may not take it on without a key"),
+            mend: format!(
+                "set spec.aws.credentialsSecretName of the ProviderConfig, or have the platform add the role to \
+                 config.providers.aws.webIdentity.roles.{namespace} of the operator's configuration"
+            ),
+        }),
+    }
 }
 
 /// What a role has to ask for that is to trust a ProviderConfig.
@@ -167,6 +203,50 @@ mod tests {
             "status": { "account": "111111111111/eu-central-1" },
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn role_is_taken_on_without_a_key_only_where_the_platform_lets_the_namespace() {
+        let of = |role: &str, namespace: &str| {
+            let mut config = config(Some(role));
+            config.metadata.namespace = Some(namespace.to_owned());
+            config.spec.aws.as_mut().unwrap().credentials_secret_name = None;
+            Cloud::project(&config, "i").unwrap()
+        };
+        let own = "arn:aws:iam::111111111111:role/team-a";
+        let endpoints = Endpoints {
+            web_identity: WebIdentity {
+                token: "/t".into(),
+                roles: [("team-a".to_owned(), vec![own.to_owned()])].into(),
+            },
+            ..Endpoints::default()
+        };
+        let open = |place: Place| {
+            let clock = Arc::new(SystemClock);
+            // What a Secret would have plays no part.
+            <Cloud as Contract>::open(&endpoints, KEY, place, clock)
+        };
+        assert!(open(of(own, "team-a")).is_ok());
+        for (role, namespace) in [
+            (own, "team-b"),
+            ("arn:aws:iam::222222222222:role/team-b", "team-a"),
+        ] {
+            let Err(NoClient::NotAllowed { object, why, mend }) = open(of(role, namespace)) else {
+                panic!("{role} is let be taken on in {namespace}");
+            };
+            assert!(
+                object.contains(role) && why.contains(namespace),
+                "{object} {why}"
+            );
+            assert!(
+                mend.contains("config.providers.aws.webIdentity.roles"),
+                "{mend}"
+            );
+        }
+        // With a key its own external ID guards it.
+        let place = Cloud::project(&config(Some(own)), "i").unwrap();
+        assert_eq!(place.without_key, None);
+        assert!(open(place).is_ok());
     }
 
     fn open(credentials: &str, place: Place) -> Result<Cloud, NoClient> {

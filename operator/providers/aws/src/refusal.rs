@@ -24,11 +24,15 @@ pub const NO_SUCH: &str = "no_such_name";
 pub const NO_CREDENTIALS: &str = "no_credentials";
 /// What EC2 says of a call that would have been carried out and was not to be.
 pub const DRY_RUN: &str = "DryRunOperation";
+/// What it says of a call for which a right is missing.
+pub const UNAUTHORIZED: &str = "UnauthorizedOperation";
 /// What it says of a token under which something was made that ended.
 pub const ENDED: &str = "IdempotentInstanceTerminated";
 /// What it says of a token under which something else was asked for.
 pub const MISMATCH: &str = "IdempotentParameterMismatch";
 
+/// Most letters of the name of a right.
+const LONGEST: usize = 64;
 /// How long nothing of a type is asked for in a zone that has none left.
 const CAPACITY: Duration = Duration::from_secs(180);
 /// How long nothing is asked for that would be too much.
@@ -98,7 +102,7 @@ pub fn kind(status: u16, code: &str) -> FaultKind {
         | "RequestExpired"
         | "RequestTimeTooSkewed"
         | "SignatureDoesNotMatch"
-        | "UnauthorizedOperation" => FaultKind::Auth,
+        | UNAUTHORIZED => FaultKind::Auth,
         "InvalidInstanceID.NotFound"
         | "InvalidNetworkInterfaceID.NotFound"
         | "InvalidSpotInstanceRequestID.NotFound"
@@ -174,7 +178,8 @@ fn mend(kind: FaultKind, code: &str, message: &str) -> Option<String> {
             "RequestExpired" | "RequestTimeTooSkewed" => {
                 "the clock is wrong by more than five minutes: set the time of the machine that the operator runs on"
             }
-            "UnauthorizedOperation" | "AccessDenied" | "AccessDeniedException" => {
+            UNAUTHORIZED => return Some(lacks(right(message).as_deref().unwrap_or_default())),
+            "AccessDenied" | "AccessDeniedException" => {
                 "give the user or the role the rights of Covey's policy (iam-policy.json)"
             }
             "Blocked" | "PendingAcceptance" => "AWS keeps the account from it: ask its support",
@@ -222,6 +227,27 @@ fn mend(kind: FaultKind, code: &str, message: &str) -> Option<String> {
         | FaultKind::Conflict => return None,
     };
     Some(said.to_owned())
+}
+
+/// The right that is missing, as EC2's sentence names it: `… is not authorized to perform: ec2:RunInstances on resource: …`.
+#[must_use]
+pub fn right(message: &str) -> Option<String> {
+    let (_, from) = message.split_once("to perform: ec2:")?;
+    let is_of_it = |c: &char| c.is_ascii_alphanumeric();
+    let action: String = from.chars().take_while(is_of_it).take(LONGEST).collect();
+    (!action.is_empty()).then(|| format!("ec2:{action}"))
+}
+
+/// What to do about rights that are missing; empty: it is not known which.
+#[must_use]
+pub fn lacks(rights: &str) -> String {
+    let which = match rights {
+        "" => String::new(),
+        rights => format!(" {rights}, with"),
+    };
+    format!(
+        "give the user or the role{which} the rights of Covey's policy (iam-policy.json), on what the ProviderConfig names"
+    )
 }
 
 /// What the API's codes and sentences name, and which of our settings decides each.
@@ -317,6 +343,28 @@ mod tests {
             let told = answered(&asked("create", "instance a"), 400, &fault).to_string();
             assert!(told.contains(code) && told.contains(ours), "{told}");
         }
+    }
+
+    #[test]
+    fn right_that_is_missing_is_read_from_the_sentence() {
+        let why = "You are not authorized to perform this operation. User: arn:aws:iam::111111111111:user/covey is not \
+                   authorized to perform: ec2:RunInstances on resource: arn:aws:ec2:eu-central-1:111111111111:subnet/s \
+                   because no identity-based policy allows the ec2:RunInstances action.";
+        assert_eq!(right(why).as_deref(), Some("ec2:RunInstances"));
+        assert_eq!(
+            right("You are not authorized to perform this operation."),
+            None
+        );
+        assert_eq!(
+            right("User: arn:aws:ec2:a is not authorized to perform: ec2:"),
+            None
+        );
+        let fault = Fault {
+            code: UNAUTHORIZED.to_owned(),
+            message: why.to_owned(),
+        };
+        let told = answered(&asked("create", "instance a"), 403, &fault).to_string();
+        assert!(told.contains("the role ec2:RunInstances, with"), "{told}");
     }
 
     #[test]

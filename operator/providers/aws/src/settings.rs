@@ -26,8 +26,10 @@ pub struct Place {
     pub public_ipv4: bool,
     /// What the images call the disk that they are started from: `/dev/xvda`.
     pub root_device: String,
-    /// A role that the key takes on; none: its user's own rights.
+    /// A role that is taken on; none: the own rights of the key's user.
     pub role: Option<Role>,
+    /// The ProviderConfig's namespace where it names no key: the role is taken on by a token of the operator's own account.
+    pub without_key: Option<String>,
     /// What [`crate::cloud::Cloud::account`] said when machines were made; none: never asked.
     pub account: Option<String>,
 }

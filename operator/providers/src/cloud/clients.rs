@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{Api, Client, ResourceExt as _};
 use tokio::sync::OnceCell;
 
-use super::requests::{self, NO_CREDENTIALS};
+use super::requests::{self, NO_CREDENTIALS, NOT_ALLOWED};
 use super::{Cloud, NoClient};
 use crate::clock::Clock;
 use crate::error::Error;
@@ -52,8 +52,8 @@ struct Kept<C: Cloud> {
     refused: Option<(Timestamp, Refused)>,
 }
 
-/// Which Secret, in which state.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// Which Secret, in which state; nothing where none is named.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Read {
     name: String,
     uid: Option<String>,
@@ -138,6 +138,7 @@ impl<C: Cloud> Clients<C> {
         let key = (config.namespace().unwrap_or_default(), config.name_any());
         let none = || requests::no_config(C::KIND, &key.0, &key.1);
         let secret = config.spec.cloud().ok_or_else(none)?.secret_name;
+        let named = secret.unwrap_or_default();
         let installation = self.installation().await?.to_owned();
         let project = C::project(config, &installation);
         let project = project.ok_or_else(none)?;
@@ -148,14 +149,17 @@ impl<C: Cloud> Clients<C> {
             cloud: Arc::clone(cloud),
         };
         let kept = held(&self.kept).get(&key).cloned();
-        let same = kept.filter(|kept| kept.project == project && kept.secret.name == secret);
+        let same = kept.filter(|kept| kept.project == project && kept.secret.name == named);
         if let Some(kept) = &same
             && !anew
             && now.duration_since(kept.at).abs() < FRESH
         {
             return still_refused(kept, now).map(|()| open(&kept.cloud));
         }
-        let (read, credentials) = self.credentials(&key.0, secret).await?;
+        let (read, credentials) = match secret {
+            Some(secret) => self.credentials(&key.0, secret).await?,
+            None => (Read::default(), String::new()),
+        };
         let mut all = held(&self.kept);
         if let Some(kept) = same.filter(|kept| kept.secret == read) {
             let kept = Kept {
@@ -170,7 +174,11 @@ impl<C: Cloud> Clients<C> {
         let clock = Arc::clone(&self.clock);
         let cloud = C::open(&self.endpoints, &credentials, project.clone(), clock);
         let cloud = Arc::new(cloud.map_err(|error| match error {
-            NoClient::Credentials(why) => unusable::<C>(&key.0, secret, &why),
+            NoClient::Credentials(why) => unusable::<C>(&key.0, named, &why),
+            NoClient::NotAllowed { object, why, mend } => Error::from(Refused {
+                mend: Some(mend),
+                ..refused::<C>("use", object, FaultKind::Auth, NOT_ALLOWED, why)
+            }),
             NoClient::Build(error) => {
                 let (kind, object) = (FaultKind::Terminal, "the API".to_owned());
                 refused::<C>("use", object, kind, "no_client", error.to_string()).into()
@@ -207,6 +215,13 @@ impl<C: Cloud> Clients<C> {
         let kept = held(&self.kept);
         let found = kept.get(&(namespace.to_owned(), name.to_owned()));
         found.map(|kept| Arc::clone(&kept.cloud))
+    }
+
+    /// Whether the API did not let one in since that was last asked anew.
+    pub(crate) fn is_refused(&self, namespace: &str, name: &str) -> bool {
+        let kept = held(&self.kept);
+        let found = kept.get(&(namespace.to_owned(), name.to_owned()));
+        found.is_some_and(|kept| kept.refused.is_some())
     }
 
     /// All clients that are there.

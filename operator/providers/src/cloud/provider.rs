@@ -71,6 +71,9 @@ pub trait AccountProvider: Provider {
     /// operator started.
     fn answers(&self, namespace: &str, name: &str) -> Option<bool>;
 
+    /// Whether a call by a ProviderConfig was not let in since its credentials were checked last.
+    fn is_refused(&self, namespace: &str, name: &str) -> bool;
+
     /// Lets go of the client, and the credentials, of a ProviderConfig that is gone.
     fn forget(&self, namespace: &str, name: &str);
 }
@@ -244,6 +247,10 @@ impl<C: Cloud> AccountProvider for CloudProvider<C> {
 
     fn answers(&self, namespace: &str, name: &str) -> Option<bool> {
         self.answers.of(namespace, name)
+    }
+
+    fn is_refused(&self, namespace: &str, name: &str) -> bool {
+        self.clients.is_refused(namespace, name)
     }
 
     fn forget(&self, namespace: &str, name: &str) {

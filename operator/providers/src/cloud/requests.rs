@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use api::condition::is_true;
 use api::machine::MachineRequest;
 use api::node_pool::{CloudMachines, ProviderKind};
-use api::{ConditionType, Machine, ProviderConfig, names};
+use api::{ConditionType, Machine, ProviderConfig, Reason, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 
 use super::Cloud;
@@ -21,12 +22,16 @@ use crate::subject::{Asked, Subject};
 pub const OTHER_ACCOUNT: &str = "other_project";
 /// Code of ours: the ProviderConfig, or the Secret that it names, is not there, is not let be read or has no credentials.
 pub const NO_CREDENTIALS: &str = "no_credentials";
+/// Code of ours: the platform does not let the ProviderConfig use what it names.
+pub const NOT_ALLOWED: &str = "not_allowed";
 /// Code of ours: nobody has checked the ProviderConfig yet, so its account is not known.
 const NOT_CHECKED: &str = "not_checked";
 /// Code of ours: the ProviderConfig is not kept for Machines yet.
 const NOT_KEPT: &str = "not_kept";
 /// Code of ours: the ProviderConfig is being deleted.
 const CONFIG_GOES: &str = "provider_config_is_deleted";
+/// Code of ours: the ProviderConfig's credentials were refused when they were checked last.
+const REFUSED: &str = "credentials_refused";
 /// Code of ours: there is no image for the version.
 const NO_IMAGE: &str = "no_image";
 
@@ -88,7 +93,7 @@ fn subject_of(machine: &Machine, installation: &str, instance: Option<u64>) -> S
 /// What is asked for of a Machine. `exhausted`: sizes of which nothing was left lately.
 ///
 /// # Errors
-/// When the ProviderConfig was not checked yet, is not kept for Machines yet or goes, or there is no image.
+/// When the ProviderConfig was not checked yet, lets nobody in, is not kept for Machines yet or goes, or there is no image.
 pub fn request(
     machine: &Machine,
     wanted: &CloudMachines<'_>,
@@ -114,6 +119,15 @@ pub fn request(
         });
     }
     let conditions = config.status.as_ref().map(|s| s.conditions.as_slice());
+    if is_refused(conditions.unwrap_or_default()) {
+        return Err(Refused {
+            mend: Some(format!(
+                "its condition Ready says why they are: kubectl describe providerconfig {name}; it is asked for as soon \
+                 as they let in"
+            )),
+            ..refused(FaultKind::Auth, REFUSED, "its credentials are refused")
+        });
+    }
     if !is_true(conditions.unwrap_or_default(), ConditionType::InUse) {
         // What a machine is deleted with is kept before there is one.
         let why = "it is not kept for machines yet";
@@ -139,6 +153,14 @@ pub fn request(
         kernel_boot: None,
         account: Some(account.to_owned()),
     })
+}
+
+/// Whether the last check of a ProviderConfig ended with credentials that let nobody in.
+fn is_refused(conditions: &[Condition]) -> bool {
+    let mut ready = conditions
+        .iter()
+        .filter(|c| c.type_ == ConditionType::Ready.as_str());
+    ready.any(|c| c.status == "False" && c.reason == Reason::CredentialsRefused)
 }
 
 /// `1.36` of `1.36.2`.
@@ -285,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_for_by_a_config_that_is_not_kept_or_goes() {
+    fn nothing_is_asked_for_by_a_config_that_is_not_kept_or_goes_or_lets_nobody_in() {
         let of_pool = of_pool();
         let of_pool = of_pool.cloud().unwrap();
         let kind = |config: &ProviderConfig| {
@@ -298,6 +320,22 @@ mod tests {
         going.metadata.deletion_timestamp =
             Some(serde_json::from_value(json!("2026-07-01T12:00:00Z")).unwrap());
         assert_eq!(kind(&going), Err(FaultKind::Auth));
+        let mut refused = kept.clone();
+        let ready = |value: &str, reason: &str| {
+            serde_json::from_value(json!({
+                "type": "Ready", "status": value, "reason": reason, "message": "",
+                "lastTransitionTime": "2026-07-01T12:00:00Z",
+            }))
+            .unwrap()
+        };
+        let all = &mut refused.status.get_or_insert_default().conditions;
+        all.push(ready("False", "CredentialsRefused"));
+        assert_eq!(kind(&refused), Err(FaultKind::Auth));
+        // Nobody knows whether they still are; who asks is told.
+        let all = &mut refused.status.get_or_insert_default().conditions;
+        all.pop();
+        all.push(ready("Unknown", "ProviderFailed"));
+        assert_eq!(kind(&refused), Ok(()));
         let mut free = kept;
         free.status.get_or_insert_default().conditions.clear();
         assert_eq!(kind(&free), Err(FaultKind::NotFound));

@@ -17,6 +17,7 @@ use super::observed::{Observed, is_owned};
 use crate::capacity::Answer;
 use crate::cloud_limits;
 use crate::context::Context;
+use crate::exclusions;
 use crate::node_templates;
 use crate::outages;
 
@@ -88,7 +89,9 @@ pub async fn observe(
     let templates = node_templates::known(&ctx.providers, &pool);
     let heard = outages::heard(ctx, &pool, cluster.as_ref());
     let answers = outages::answers(&ctx.clouds, &pool);
+    let let_in = exclusions::let_in(&ctx.stores, &pool);
     let prices = cloud_limits::hourly(&ctx.stores, &ctx.clouds, &pool);
+    let costs = cloud_limits::costs(&ctx.stores, &ctx.clouds, &pool, machines.iter());
     Ok(Some(Observed {
         pool,
         cluster: Known::found(cluster),
@@ -102,7 +105,9 @@ pub async fn observe(
         templates,
         heard,
         answers,
+        let_in,
         prices,
+        costs,
     }))
 }
 

@@ -22,6 +22,7 @@ use crate::status::Waiting;
 
 mod adoption;
 mod autoscaling;
+mod budget;
 mod capacity;
 mod deletion;
 mod health;
@@ -267,14 +268,21 @@ fn plan_machines(
     let is_still = plan.deletions.is_empty() && !machines.iter().any(|m| is_going(m));
     let target = size_of(pool, is_still, limits.answers_since.is_some());
     let outlook = outage::judge(observed, template, now);
-    let spread = places::spread(
+    let mut spread = places::spread(
         &pool.spec,
         template,
         (&outdated, &outlook, &observed.prices),
         now,
     );
+    let mut purse = budget::purse(observed);
+    if let Some(purse) = &purse {
+        purse.cap(&mut spread);
+    }
     let sized = (target, &spread, &outlook);
-    let (verdict, sizing) = health::judge(observed, template, &left, sized, &limits);
+    let (verdict, mut sizing) = health::judge(observed, template, &left, sized, &limits);
+    if let Some(purse) = &mut purse {
+        purse.cut(&mut sizing);
+    }
     let find = |name: &String| left.iter().copied().find(|m| m.name_any() == *name);
     let goes: [(Reason, &Vec<String>, bool, &str); 3] = [
         (
@@ -319,6 +327,7 @@ fn plan_machines(
     };
     let mut plan = status::report(plan, observed, &seen, now);
     outage::say(&mut plan, observed, &outlook, &sizing, now);
+    budget::say(&mut plan, observed, purse.as_ref(), now);
     if adoption::awaits(observed, &sizing) {
         let again = plan.requeue_after.unwrap_or(adoption::AWAITED);
         plan.requeue_after = Some(again.min(adoption::AWAITED));

@@ -16,6 +16,7 @@ use world::{POOL, World, cluster, read};
 
 mod adoption;
 mod autoscaling;
+mod budget;
 mod capacity;
 mod fields;
 mod laws;

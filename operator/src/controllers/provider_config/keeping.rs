@@ -137,10 +137,9 @@ fn needs(machine: &Machine, config: &str) -> bool {
     machine.spec.provider.config_name() == Some(config)
 }
 
-/// The Secret that a ProviderConfig names.
+/// The Secret that a ProviderConfig names, if it names one.
 fn named(config: &ProviderConfig) -> Option<String> {
-    let cloud = config.spec.cloud();
-    cloud.map(|account| account.secret_name.to_owned())
+    config.spec.cloud()?.secret_name.map(str::to_owned)
 }
 
 async fn all(machines: &Api<Machine>, object: &'static str) -> Result<Vec<Arc<Machine>>, Error> {

@@ -270,6 +270,14 @@ fn mistakes() -> Vec<(NodePool, &'static str)> {
             "spec.rollout: maxSurge and maxUnavailable cannot both be 0: no machine could ever be replaced; set one of them to 1 or more",
         ),
         (
+            spec(&json!({"placement": {"budget": {"hourly": "12,50", "currency": "EUR"}}})),
+            "spec.placement.budget.hourly: write an amount of money, such as 12.50: up to eight digits, and up to six behind the point",
+        ),
+        (
+            spec(&json!({"placement": {"budget": {"hourly": "12.50", "currency": "euro"}}})),
+            "spec.placement.budget.currency: write the three capital letters of a currency, such as EUR",
+        ),
+        (
             spec(&json!({"rollout": {"maxSurge": "many"}})),
             "spec.rollout.maxSurge: write a number of machines, such as 1, or a share, such as 25%",
         ),

@@ -74,6 +74,29 @@ async fn what_is_not_found_for_a_while_is_not_made_twice_and_is_not_gone() {
 }
 
 #[tokio::test]
+async fn tags_that_come_late_make_no_second_machine_and_leave_nothing() {
+    for seconds in [30, 300] {
+        let stage = Stage::new().await;
+        stage.fake.contents().behaviour.tags_after = Duration::from_secs(seconds);
+        let context = format!("tags after {seconds} s");
+        for anew in [false, true] {
+            let mut machine = Machine::new(if anew { "u2" } else { "u1" });
+            until_running(&stage, &mut machine, anew).await.unwrap();
+            until_gone(&stage, &mut machine, anew).await.unwrap();
+        }
+        // Deleted before anybody saw it.
+        let mut machine = Machine::new("u3");
+        let cloud = stage.cloud();
+        machine.want(&cloud, stage.clock.now()).await.unwrap();
+        until_gone(&stage, &mut machine, true).await.unwrap();
+        stage.clock.advance(Duration::from_secs(3600));
+        let journal = stage.fake.journal();
+        check(&journal, &context);
+        assert_eq!(journal.made("instance"), 3, "{context}");
+    }
+}
+
+#[tokio::test]
 async fn what_there_is_none_of_is_told_by_kind_with_the_vendors_code_and_leaves_nothing() {
     let exhausted = Behaviour {
         exhausted: vec![SIZE.to_owned()],

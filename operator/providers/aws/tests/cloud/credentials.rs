@@ -12,7 +12,7 @@ use provider_aws::credentials::Credentials;
 use providers::FaultKind;
 
 use crate::life::{
-    DEMO, Machine, OTHER, REGION, ROUND, Stage, check, keys, until_gone, until_running,
+    DEMO, IMAGE, Machine, OTHER, REGION, ROUND, Stage, check, keys, until_gone, until_running,
 };
 
 fn role() -> String {
@@ -205,6 +205,83 @@ async fn right_that_is_missing_is_told_with_what_to_do() {
     let told = refused.to_string();
     assert!(told.contains("ec2:CreateTags"), "{told}");
     assert!(told.contains("iam-policy.json"), "{told}");
+}
+
+/// Gives every user these rights alone.
+fn may(stage: &Stage, rights: &BTreeSet<String>) {
+    for principal in stage.fake.contents().principals.values_mut() {
+        principal.actions = Some(rights.clone());
+    }
+}
+
+#[tokio::test]
+async fn rights_that_are_missing_are_told_by_the_check_before_a_machine_is_made() {
+    let stage = Stage::new().await;
+    let images = [IMAGE.to_owned()];
+    let all = [
+        "ec2:CreateTags",
+        "ec2:DescribeImages",
+        "ec2:DescribeInstances",
+        "ec2:DescribeInstanceTypeOfferings",
+        "ec2:DescribeInstanceTypes",
+        "ec2:DescribeNetworkInterfaces",
+        "ec2:DescribeSpotPriceHistory",
+        "ec2:DescribeSubnets",
+        "ec2:DescribeVolumes",
+        "ec2:RunInstances",
+    ];
+    let all: BTreeSet<String> = all.iter().map(|right| (*right).to_owned()).collect();
+    may(&stage, &all);
+    stage.cloud().check(&[], &images, false).await.unwrap();
+    for missing in &all {
+        let mut rights = all.clone();
+        rights.remove(missing);
+        may(&stage, &rights);
+        let refused = stage.cloud().check(&[], &images, false).await;
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind, FaultKind::Auth, "{missing}");
+        assert_eq!(refused.code, "UnauthorizedOperation", "{missing}");
+        let mend = refused.mend.clone().unwrap_or_default();
+        assert!(
+            mend.contains(missing) && mend.contains("iam-policy.json"),
+            "{mend}"
+        );
+    }
+    // All that would only be asked for later, at once.
+    let mut rights = all.clone();
+    rights.retain(|right| right != "ec2:RunInstances" && right != "ec2:DescribeVolumes");
+    may(&stage, &rights);
+    let refused = stage.cloud().check(&[], &images, false).await;
+    let told = refused.unwrap_err().to_string();
+    assert!(
+        told.contains("ec2:DescribeVolumes, ec2:RunInstances"),
+        "{told}"
+    );
+    assert_eq!(stage.fake.journal().made("instance"), 0);
+}
+
+#[tokio::test]
+async fn type_that_a_check_chose_itself_refuses_nothing_but_rights() {
+    let stage = Stage::new().await;
+    let images = [IMAGE.to_owned()];
+    stage.cloud().check(&[], &images, false).await.unwrap();
+    let runs = |entry: &fake_clouds::journal::Entry| entry.path == "/RunInstances";
+    let at = stage.fake.journal().entries.iter().position(runs);
+    let number = at.unwrap();
+    let before = stage.requests();
+    for (status, code, is_let) in [
+        (400, "InvalidParameterValue", true),
+        (400, "Unsupported", true),
+        (403, "UnauthorizedOperation", false),
+        (500, "InternalError", false),
+    ] {
+        let from = stage.requests() + number;
+        stage.script(Script::at(from, Fault::refused(status, code)));
+        let checked = stage.cloud().check(&[], &images, false).await;
+        assert_eq!(checked.is_ok(), is_let, "{code}: {checked:?}");
+    }
+    assert!(stage.requests() > before);
+    assert_eq!(stage.fake.journal().made("instance"), 0);
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use fake_clouds::journal::Journal;
 use jiff::{SignedDuration, Timestamp};
 use provider_aws::calls::Endpoints;
 use provider_aws::cloud::Cloud;
-use provider_aws::credentials::{Credentials, Keys};
+use provider_aws::credentials::{Credentials, Keys, WebIdentity};
 use provider_aws::schema::number;
 use provider_aws::settings::{Place, Wanted};
 use providers::absence::SETTLE;
@@ -74,6 +74,7 @@ impl Stage {
         let endpoints = Endpoints {
             ec2: self.fake.endpoint(),
             sts: self.fake.endpoint(),
+            web_identity: WebIdentity::default(),
         };
         let clock = Arc::new(Skewed(self.clock.clone(), self.skew));
         let credentials = self.credentials.clone();
@@ -127,6 +128,7 @@ fn place() -> Place {
         public_ipv4: true,
         root_device: "/dev/xvda".to_owned(),
         role: None,
+        without_key: None,
         account: None,
     }
 }

@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use placement::place::{Place, State};
-use placement::recovery::{self, Evidence, Failover, Fate, Mode, Record};
+use placement::recovery::{self, Evidence, Exclusion, Failover, Fate, Mode, Record};
 use placement::verdict::{self, Api, Observation, Signals};
 
 use super::members::{self, Health, Limits};
@@ -57,13 +57,16 @@ pub(super) struct Outlook {
 /// Judges.
 pub(super) fn judge(observed: &Observed, template: &Template, now: Timestamp) -> Outlook {
     let pool = &observed.pool;
-    if !pool.spec.has_failover() {
+    let before = stored(pool);
+    if before.is_empty()
+        && observed.let_in.values().all(|let_in| *let_in)
+        && !pool.spec.has_failover()
+    {
         return Outlook::default();
     }
     // What is stored has no more of it.
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let failover = failover(pool);
-    let before = stored(pool);
     let record = |name: &str| {
         let unknown = || Record::new(Timestamp::UNIX_EPOCH);
         before.get(name).cloned().unwrap_or_else(unknown)
@@ -105,7 +108,7 @@ pub(super) fn judge(observed: &Observed, template: &Template, now: Timestamp) ->
             is_api_closed: signals.api != Api::Errors,
             old_fresh_for: fresh.max(),
             is_canary_ready: made.clone().any(|m| outlook.is_ready(m)),
-            exclusion: None,
+            exclusion: exclusion(observed, name, &before),
         };
         let has_canary = made.any(|m| !is_going(m));
         let next = recovery::step(&before, &seen, &failover, now);
@@ -117,8 +120,21 @@ pub(super) fn judge(observed: &Observed, template: &Template, now: Timestamp) ->
         }
         outlook.records.insert(name.clone(), next);
     }
+    if outlook.failover.mode == Mode::Never {
+        // Nothing is judged there but who has to mend what.
+        let is_excluded = |_: &String, record: &mut Record| record.state == State::Excluded;
+        outlook.records.retain(is_excluded);
+    }
     outlook.before = before;
     outlook
+}
+
+/// What a person has to mend before anything new is made in a location; where nobody knows it is as it was.
+fn exclusion(observed: &Observed, location: &str, before: &Record) -> Option<Exclusion> {
+    let is_let_in = observed.let_in.get(location).copied();
+    let was = || before.reason == Some(recovery::Reason::CredentialsRefused);
+    let is_refused = is_let_in.map_or_else(was, |is_let_in| !is_let_in);
+    is_refused.then_some(Exclusion::CredentialsRefused)
 }
 
 impl Outlook {
@@ -191,7 +207,8 @@ impl Outlook {
         (machines, limits): (&[&Machine], &Limits),
         now: Timestamp,
     ) -> Option<Duration> {
-        let is_well = |record: &Record| record.state == State::Healthy;
+        // Of one that is excluded its ProviderConfig wakes the pool.
+        let is_well = |r: &Record| matches!(r.state, State::Healthy | State::Excluded);
         if !self.records.values().all(is_well) {
             return Some(AGAIN);
         }
@@ -281,7 +298,8 @@ pub(super) fn say(
             State::Healthy => (false, Reason::LocationBack),
             State::Recovering => (false, Reason::LocationRecovering),
             State::Out => (true, Reason::LocationOut),
-            State::Suspect | State::Excluded => (true, Reason::LocationSuspected),
+            State::Suspect => (true, Reason::LocationSuspected),
+            State::Excluded => (true, Reason::LocationExcluded),
         };
         plan.publish(is_warning, reason, sentence(name, record, outlook));
     }
@@ -309,7 +327,8 @@ fn condition(outlook: &Outlook, sizing: &Sizing) -> Said {
     let reason = match worst.state {
         State::Out => Reason::LocationOut,
         State::Recovering => Reason::LocationRecovering,
-        State::Healthy | State::Suspect | State::Excluded => Reason::LocationSuspected,
+        State::Excluded => Reason::LocationExcluded,
+        State::Healthy | State::Suspect => Reason::LocationSuspected,
     };
     let mut all: Vec<_> = ill().map(|(name, r)| sentence(name, r, outlook)).collect();
     if sizing.held > 0 {
@@ -351,7 +370,7 @@ fn sentence(name: &str, record: &Record, outlook: &Outlook) -> String {
             "its provider says that its machines have ended: others make machines in their place"
         }
         Some(R::CredentialsRefused) => {
-            "its provider refuses the credentials: nothing new is made there"
+            "its provider refuses the credentials, as the condition Ready of its ProviderConfig says: nothing new is made there, nothing that is there goes because of it, and it counts again as soon as they let in"
         }
         Some(R::TemplateRefused) => {
             "its provider refuses what the location asks for: nothing new is made there"
@@ -373,7 +392,10 @@ fn failover(pool: &NodePool) -> Failover {
     let spec = &pool.spec.placement.failover;
     let default = Failover::default();
     Failover {
-        mode: Mode::Automatic,
+        mode: match pool.spec.has_failover() {
+            true => Mode::Automatic,
+            false => Mode::Never,
+        },
         after: spec.after.get().unwrap_or(default.after),
         return_after: spec.return_after.get().unwrap_or(default.return_after),
         give_up_after: spec.give_up_after.get().unwrap_or(default.give_up_after),
@@ -383,6 +405,8 @@ fn failover(pool: &NodePool) -> Failover {
 /// What the status says of each location of which it says something.
 fn stored(pool: &NodePool) -> BTreeMap<String, Record> {
     let said = pool.status.iter().flat_map(|status| &status.locations);
+    // Outages that were judged once are not judged any more.
+    let is_judged = |record: &Record| pool.spec.has_failover() || record.state == State::Excluded;
     let record = |at: &LocationStatus| {
         let seconds = at.return_after_seconds;
         Some(Record {
@@ -395,8 +419,8 @@ fn stored(pool: &NodePool) -> BTreeMap<String, Record> {
                 .unwrap_or_default(),
         })
     };
-    said.filter_map(|at| Some((at.name.clone(), record(at)?)))
-        .collect()
+    let all = said.filter_map(|at| Some((at.name.clone(), record(at)?)));
+    all.filter(|(_, record)| is_judged(record)).collect()
 }
 
 /// As crate `placement` stores it.

@@ -1,14 +1,17 @@
 //! Pools of which a whole location is lost: played seconds, in which kubelets speak every ten, a node that is silent is not
 //! ready after fifty, and a machine that is made is a node after sixty.
 //!
+//! Long because all that can happen to a location is played on one stage.
 //! Invariant: what the operator knows is what it saw or stored; [`Played::restart`] takes the rest away.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use placement::budget::{Micros, Price};
 
 use super::*;
+use crate::cloud_limits::costs::Cost;
 use crate::controllers::node_pool::observed::is_going;
 use crate::node_silence::{Heard, Node};
 
@@ -277,6 +280,82 @@ fn api_that_does_not_answer_replaces_nobody_and_new_machines_go_elsewhere() {
     played.world.answers = BTreeMap::from([("a".to_owned(), true), ("b".to_owned(), true)]);
     played.pass(30);
     assert_eq!(played.state("a"), "Healthy");
+}
+
+#[test]
+fn location_whose_credentials_are_refused_gets_nothing_new_and_loses_nothing_until_they_let_in() {
+    for mode in ["Automatic", "Never"] {
+        let placement = json!({ "placement": { "failover": { "mode": mode } } });
+        let mut played = Played::settled(4, &spec(&json!([cloud("a"), cloud("b")]), &placement));
+        let before = played.world.live();
+        played.world.let_in = BTreeMap::from([("a".to_owned(), false), ("b".to_owned(), true)]);
+        played.pass(600);
+        assert_eq!(played.world.live(), before, "{mode}");
+        assert_eq!(played.state("a"), "Excluded");
+        let status = played.world.pool.status.clone().unwrap();
+        let reason = status.locations[0].reason.as_deref();
+        assert_eq!(reason, Some("CredentialsRefused"), "{mode}");
+        let said = played.world.condition("LocationsHealthy");
+        assert!(is(said, "False", "LocationExcluded"), "{mode}");
+        played.world.pool.spec.replicas = 6;
+        played.pass(5);
+        let spread = |played: &Played| (played.of("a").len(), played.of("b").len());
+        assert_eq!(spread(&played), (2, 4), "{mode}");
+        // Who was started anew, or gets no answer, goes on from what is stored.
+        played.world.let_in.clear();
+        played.restart();
+        played.world.pool.spec.replicas = 7;
+        played.pass(5);
+        assert_eq!(spread(&played), (2, 5), "{mode}");
+        played.pass(120);
+        let writes = played.world.writes;
+        played.pass(60);
+        assert_eq!(
+            played.world.writes, writes,
+            "{mode}: nothing is written again"
+        );
+        played.world.let_in = BTreeMap::from([("a".to_owned(), true), ("b".to_owned(), true)]);
+        played.world.pool.spec.replicas = 8;
+        played.pass(30);
+        assert_eq!(played.state("a"), "Healthy", "{mode}");
+        assert_eq!(spread(&played), (3, 5), "{mode}");
+        assert!(before.iter().all(|name| played.world.live().contains(name)));
+    }
+}
+
+/// M17.
+#[test]
+fn budget_that_is_reached_in_an_outage_makes_nothing_and_lets_go_of_nothing() {
+    let placement = json!({ "placement": { "budget": { "hourly": "4.50", "currency": "EUR" } } });
+    let mut played = Played::settled(9, &spec(&inside(&["a", "b", "c"]), &json!({})));
+    played.world.pool.spec.placement = read(placement["placement"].clone());
+    let half = Price {
+        hourly: Micros(500_000),
+        currency: "EUR".to_owned(),
+    };
+    for location in ["a", "b", "c"] {
+        let cost = Cost::Known(half.clone());
+        played.world.cost.insert(location.to_owned(), cost);
+    }
+    let before = played.world.live();
+    played.cut = vec!["a"];
+    played.pass(600);
+    assert_eq!(played.state("a"), "Out");
+    assert!(played.made.is_empty(), "{:?}", played.made);
+    assert_eq!(played.world.live(), before);
+    assert!(is(
+        played.world.condition("Budget"),
+        "False",
+        "LimitReached"
+    ));
+    let status = played.world.pool.status.clone().unwrap();
+    let mut said = status.conditions.iter().filter(|c| c.type_ == "Budget");
+    let said = said.next().unwrap().message.clone();
+    assert!(said.contains("4.50 EUR an hour"), "{said}");
+    played.cut.clear();
+    played.pass(1800);
+    assert_eq!(played.world.live(), before);
+    assert!(is(played.world.condition("Budget"), "True", "WithinLimits"));
 }
 
 /// M5, and everything silent.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::machine::MachinePhase;
+use api::node_pool::locations::ONLY_LOCATION;
 use api::{ConditionType, Machine, NodePool, TenantCluster, names, set_condition};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 use tenant_cp::problem::Problem;
 
 use crate::capacity::Answer;
+use crate::cloud_limits::costs::{Cost, Costs};
 use crate::controllers::node_pool::nodes::Nodes;
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::controllers::node_pool::plan::{Action, Plan, plan};
@@ -47,7 +49,10 @@ pub(super) struct World {
     pub(super) templates: NodeTemplates,
     pub(super) heard: Heard,
     pub(super) answers: BTreeMap<String, bool>,
+    pub(super) let_in: BTreeMap<String, bool>,
     pub(super) prices: BTreeMap<String, u64>,
+    /// What each location's machines cost; others are not billed.
+    pub(super) cost: BTreeMap<String, Cost>,
 }
 
 pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -99,7 +104,9 @@ impl World {
             templates: NodeTemplates::new(),
             heard: Heard::default(),
             answers: BTreeMap::new(),
+            let_in: BTreeMap::new(),
             prices: BTreeMap::new(),
+            cost: BTreeMap::new(),
         }
     }
 
@@ -110,6 +117,21 @@ impl World {
         world.all_ready();
         world.settle();
         world
+    }
+
+    fn costs(&self) -> Costs {
+        let of = |location: &str| self.cost.get(location).cloned().unwrap_or(Cost::NotBilled);
+        let machines = self.machines.iter().map(|m| {
+            let location = m.spec.location.as_deref().unwrap_or(ONLY_LOCATION);
+            (m.name_any(), of(location))
+        });
+        let places = self.pool.spec.places().into_iter();
+        Costs {
+            machines: machines.collect(),
+            next: places
+                .map(|place| (place.shown().to_owned(), of(place.shown())))
+                .collect(),
+        }
     }
 
     pub(super) fn observe(&self) -> Observed {
@@ -126,7 +148,9 @@ impl World {
             templates: self.templates.clone(),
             heard: self.heard.clone(),
             answers: self.answers.clone(),
+            let_in: self.let_in.clone(),
             prices: self.prices.clone(),
+            costs: self.costs(),
         }
     }
 
