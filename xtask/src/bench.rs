@@ -1,6 +1,6 @@
 //! `cargo xtask bench …`: builds and runs the benches of crate `e2e` against the running lab, the one
-//! of crates `ccm` and `operator` (`neighbours`, `fleet`, `idle`), which bring their own API servers, and that of crate
-//! `autoscaler`, which needs none; and reads off the kept runs of `cargo xtask test` what checks take.
+//! of crates `ccm` and `operator` (`neighbours`, `fleet`, `idle`), which bring their own API servers, and those of crates
+//! `autoscaler` and `placement` (`locations`), which need none; and reads off the kept runs of `cargo xtask test` what checks take.
 //!
 //! In the development profile: the client's share of the work is small (the report says how
 //! small), its cryptography is optimised in every profile, and a release build costs minutes.
@@ -16,7 +16,7 @@ use lab::{Layout, state::State};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// `control-plane`, `workers`, `csi`, `restore`, `upgrade`, `rotation`, `sleep`, `ccm`, `neighbours`, `fleet`, `idle` or `autoscaler`,
+    /// `control-plane`, `workers`, `csi`, `restore`, `upgrade`, `rotation`, `sleep`, `ccm`, `neighbours`, `fleet`, `idle`, `locations` or `autoscaler`,
     /// and its flags; `--help` shows them.
     /// `checks [--json]`: how long checks take and how steady they are, from the kept runs
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
@@ -35,6 +35,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some("idle") => {
             let run = ["run", "--quiet", "--package", "operator", "--example"];
             let run = run.into_iter().chain(["idle", "--"]);
+            return cargo(&layout, run.chain(texts(&args.args[1..])));
+        }
+        // As it is shipped: one figure is of this machine.
+        Some("locations") => {
+            let run = ["run", "--quiet", "--release", "--package", "placement"];
+            let run = run.into_iter().chain(["--example", "locations", "--"]);
             return cargo(&layout, run.chain(texts(&args.args[1..])));
         }
         Some("autoscaler") if !help => return autoscaler(&layout, &args.args),
