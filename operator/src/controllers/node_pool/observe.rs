@@ -87,7 +87,8 @@ pub async fn observe(
     let nodes = running_nodes(ctx, &pool, cluster.as_ref());
     let templates = node_templates::known(&ctx.providers, &pool);
     let heard = outages::heard(ctx, &pool, cluster.as_ref());
-    let answers = outages::answers(&ctx.clouds, &pool);
+    let answers = outages::answers(ctx, &pool, &heard);
+    let endpoint = outages::endpoint(ctx, &pool, cluster.as_ref());
     let prices = cloud_limits::hourly(&ctx.stores, &ctx.clouds, &pool);
     Ok(Some(Observed {
         pool,
@@ -102,6 +103,7 @@ pub async fn observe(
         templates,
         heard,
         answers,
+        endpoint,
         prices,
     }))
 }

@@ -24,6 +24,7 @@ mod adoption;
 mod autoscaling;
 mod capacity;
 mod deletion;
+mod endpoint;
 mod health;
 mod hibernation;
 mod locations;
@@ -319,6 +320,7 @@ fn plan_machines(
     };
     let mut plan = status::report(plan, observed, &seen, now);
     outage::say(&mut plan, observed, &outlook, &sizing, now);
+    endpoint::say(&mut plan, observed, &outlook, now);
     if adoption::awaits(observed, &sizing) {
         let again = plan.requeue_after.unwrap_or(adoption::AWAITED);
         plan.requeue_after = Some(again.min(adoption::AWAITED));

@@ -19,6 +19,7 @@ use crate::capacity::Answer;
 use crate::controllers::node_pool::nodes::Nodes;
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::controllers::node_pool::plan::{Action, Plan, plan};
+use crate::endpoint_probes::Word;
 use crate::node_silence::Heard;
 use crate::node_templates::NodeTemplates;
 
@@ -46,6 +47,7 @@ pub(super) struct World {
     pub(super) templates: NodeTemplates,
     pub(super) heard: Heard,
     pub(super) answers: BTreeMap<String, bool>,
+    pub(super) endpoint: Word,
     pub(super) prices: BTreeMap<String, u64>,
 }
 
@@ -98,6 +100,7 @@ impl World {
             templates: NodeTemplates::new(),
             heard: Heard::default(),
             answers: BTreeMap::new(),
+            endpoint: Word::default(),
             prices: BTreeMap::new(),
         }
     }
@@ -125,6 +128,7 @@ impl World {
             templates: self.templates.clone(),
             heard: self.heard.clone(),
             answers: self.answers.clone(),
+            endpoint: self.endpoint.clone(),
             prices: self.prices.clone(),
         }
     }
