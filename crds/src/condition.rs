@@ -61,6 +61,9 @@ pub enum ConditionType {
     Capacity,
     /// Of a NodePool over several locations: none is lost, suspected to be, or on its way back.
     LocationsHealthy,
+    /// Of a NodePool over several locations: all nodes that come by the published endpoint are silent together, so that may be
+    /// why. Absent where they are not.
+    EndpointUnreachable,
     /// Of a NodePool: the KubeVirt that runs its machines has published holes. Absent where it has none.
     KubeVirtOutdated,
     /// Of a TenantQuota: more is taken than it allows.
@@ -129,6 +132,7 @@ impl ConditionType {
             Self::AutoscalingRefused => "AutoscalingRefused",
             Self::Capacity => "Capacity",
             Self::LocationsHealthy => "LocationsHealthy",
+            Self::EndpointUnreachable => "EndpointUnreachable",
             Self::KubeVirtOutdated => "KubeVirtOutdated",
             Self::Exceeded => "Exceeded",
             Self::VirtualMachineReady => "VirtualMachineReady",

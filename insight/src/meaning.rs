@@ -43,6 +43,7 @@ meanings! {
     AutoscalingRefused: "Of a NodePool: the autoscaler asked for what cannot be, or cannot size this pool.";
     Capacity: "Of a NodePool: there is room, and quota, for one machine more.";
     LocationsHealthy: "Of a NodePool over several locations: none is lost, suspected to be, or on its way back.";
+    EndpointUnreachable: "Of a NodePool over several locations: all nodes that come by the published endpoint are silent together, so nobody is replaced.";
     KubeVirtOutdated: "Of a NodePool: the KubeVirt that runs its machines has published holes.";
     Exceeded: "Of a TenantQuota: more is taken than it allows.";
     VirtualMachineReady: "Of a Machine: its virtual machine runs.";

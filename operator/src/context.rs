@@ -30,6 +30,7 @@ use crate::capacity::Capacity;
 use crate::cloud_limits::CloudLimits;
 use crate::clouds::Clouds;
 use crate::creations::Creations;
+use crate::endpoint_probes::EndpointProbes;
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_space::looks::EtcdLooks;
 use crate::fleet::plan as fleet;
@@ -147,6 +148,8 @@ pub struct Context {
     pub breaker: Breaker,
     /// Tenants whose API answered at its Service and not at its published endpoint, by UID.
     pub endpoint_breaker: Breaker,
+    /// Whether published endpoints let the operator in by which all nodes are silent.
+    pub endpoint_probes: EndpointProbes,
     /// How tenants answered lately.
     pub standings: Standings,
     /// Places of the controller of TenantClusters that slow and silent tenants hold.
@@ -434,6 +437,7 @@ impl Context {
     pub fn forget(&self, uid: &str) {
         self.breaker.close(uid);
         self.endpoint_breaker.close(uid);
+        self.endpoint_probes.forget(uid);
         self.standings.forget(uid);
         self.startup_probes.forget(uid);
         self.recovery_probes.forget(uid);

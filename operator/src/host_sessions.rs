@@ -1,12 +1,14 @@
 //! What is done on machines, outside of all reconciles: one errand per Host at a time, and of all Hosts as many
 //! sessions as `provider_static::session::Limits` says. [`keys`]: from a Host and its Secrets to where one goes;
-//! [`orders`]: from its claim to what is asked of its machine; [`programs`]: what can be sent there.
+//! [`orders`]: from its claim to what is asked of its machine; [`programs`]: what can be sent there; [`contacts`]: who
+//! answers at all.
 //!
 //! Invariant: whatever becomes of an errand, a panic too, its Host is reconciled again; what came of it is kept until
 //! the next one, and with the Host.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use api::{ConditionType, Host, Reason};
 use jiff::Timestamp;
@@ -14,6 +16,7 @@ use kit::lease::{Claim, Leadership};
 use kit::panics;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
+use placement::sites::Contact;
 use provider_static::errands::{self, Order};
 use provider_static::join;
 use provider_static::life::{Errand, Failure, Finding, Outcome};
@@ -24,6 +27,7 @@ use tokio::task::AbortHandle;
 
 use crate::reserved_ranges::ReservedRanges;
 
+mod contacts;
 pub mod keys;
 mod orders;
 pub mod programs;
@@ -41,12 +45,16 @@ pub struct Sessions {
     shared: Arc<Shared>,
     connector: Arc<Connector>,
     reads: Arc<Semaphore>,
+    /// Places of those that are tried only to know whether they answer.
+    tries: Arc<Semaphore>,
     /// UID of the installation, once it was read.
     installation: Arc<OnceCell<String>>,
     digests: Arc<Digests>,
 }
 
 struct Shared {
+    /// From here on the times of [`Known::contact`] are counted.
+    began: Instant,
     hosts: Mutex<HashMap<String, Known>>,
     triggers: UnboundedSender<ObjectRef<Host>>,
 }
@@ -55,6 +63,9 @@ struct Shared {
 struct Known {
     look: Option<Finding>,
     running: Option<AbortHandle>,
+    contact: Contact,
+    /// It is tried only to know whether it answers.
+    is_tried: bool,
 }
 
 impl Shared {
@@ -80,11 +91,13 @@ impl Sessions {
             leadership,
             ranges,
             shared: Arc::new(Shared {
+                began: Instant::now(),
                 hosts: Mutex::default(),
                 triggers,
             }),
             connector: Arc::new(Connector::new(Limits::default(), rules)),
             reads: Arc::new(Semaphore::new(READS)),
+            tries: Arc::new(Semaphore::new(contacts::TRIES)),
             installation: Arc::default(),
             digests: Arc::default(),
         }
@@ -145,6 +158,7 @@ impl Sessions {
             ranges: Arc::clone(&self.ranges),
             connector: Arc::clone(&self.connector),
             reads: Arc::clone(&self.reads),
+            shared: Arc::clone(&self.shared),
             installation: Arc::clone(&self.installation),
             digests: Arc::clone(&self.digests),
             host: Arc::clone(host),
@@ -197,6 +211,7 @@ struct Work {
     ranges: Arc<ReservedRanges>,
     connector: Arc<Connector>,
     reads: Arc<Semaphore>,
+    shared: Arc<Shared>,
     installation: Arc<OnceCell<String>>,
     digests: Arc<Digests>,
     host: Arc<Host>,
@@ -250,7 +265,9 @@ impl Work {
         }
         let rules = AddressRules::outside(settings.network.reserved.iter().copied());
         let session = loop {
-            match Box::pin(self.connector.connect_by(&target, &rules)).await {
+            let opened = Box::pin(self.connector.connect_by(&target, &rules)).await;
+            self.shared.hear(&self.host, contacts::word(&opened));
+            match opened {
                 Ok(session) => break session,
                 // Others have all places: that says nothing of this machine.
                 Err(Error::Busy { .. }) => {}

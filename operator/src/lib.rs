@@ -51,6 +51,7 @@ pub mod configuration;
 pub mod context;
 pub mod controllers;
 pub mod creations;
+pub mod endpoint_probes;
 pub mod etcd_disks;
 pub mod etcd_events;
 pub mod etcd_replacement;

@@ -36,6 +36,7 @@ use crate::clouds::Clouds;
 use crate::context::{Context, FleetGate};
 use crate::controllers;
 use crate::creations::Creations;
+use crate::endpoint_probes::EndpointProbes;
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_space::looks::EtcdLooks;
 use crate::hibernation::idle::Looks;
@@ -239,6 +240,7 @@ impl Manager {
             triggers,
             dial,
             endpoint_breaker: Breaker::default(),
+            endpoint_probes: EndpointProbes::default(),
             tenant_wait: Budget::WAIT,
             etcd_patience: Patience::default(),
             upgrade_calm: upgrades::CALM,

@@ -1,7 +1,7 @@
 //! `cargo xtask bench …`: builds and runs the benches of crate `e2e` against the running lab, the one
 //! of crates `ccm`, `operator` (`neighbours`, `fleet`, `idle`) and `dashboard` (`surface`), which bring their own API
-//! servers, and those of crates `autoscaler` and `operator` (`clouds`), which need none; and reads off the kept runs of
-//! `cargo xtask test` what checks take.
+//! servers, and those of crates `autoscaler`, `operator` (`clouds`) and `placement` (`locations`), which need none; and reads
+//! off the kept runs of `cargo xtask test` what checks take.
 //!
 //! In the development profile: the client's share of the work is small (the report says how
 //! small), its cryptography is optimised in every profile, and a release build costs minutes.
@@ -19,7 +19,7 @@ use lab::{Layout, state::State};
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
     /// `control-plane`, `workers`, `csi`, `restore`, `upgrade`, `rotation`, `sleep`, `ccm`, `neighbours`, `fleet`, `idle`, `surface`,
-    /// `clouds` or `autoscaler`,
+    /// `clouds`, `locations` or `autoscaler`,
     /// and its flags; `--help` shows them.
     /// `checks [--json]`: how long checks take and how steady they are, from the kept runs
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
@@ -41,6 +41,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             return cargo(&layout, run.chain(texts(&args.args[1..])));
         }
         Some("surface") => return surface(&layout, &args.args[1..], help),
+        // As it is shipped: one figure is of this machine.
+        Some("locations") => {
+            let run = ["run", "--quiet", "--release", "--package", "placement"];
+            let run = run.into_iter().chain(["--example", "locations", "--"]);
+            return cargo(&layout, run.chain(texts(&args.args[1..])));
+        }
         Some("autoscaler") if !help => return autoscaler(&layout, &args.args),
         _ => {}
     }

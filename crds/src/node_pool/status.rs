@@ -17,7 +17,8 @@ pub struct NodePoolStatus {
     pub observed_generation: Option<i64>,
 
     /// `Ready`, `Progressing`, `Degraded`, `Capacity` (whether the management cluster has room for one
-    /// machine more), with `autoscaling` `Autoscaling`, over several locations `LocationsHealthy`, and `KubeVirtOutdated` while a KubeVirt with
+    /// machine more), with `autoscaling` `Autoscaling`, over several locations `LocationsHealthy` and, while all that come by
+    /// the published endpoint are silent, `EndpointUnreachable`, and `KubeVirtOutdated` while a KubeVirt with
     /// published holes runs the machines; sorted by type.
     /// Example: `[{"type": "Ready", "status": "True", …}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -283,6 +283,12 @@ with_backups! {
         LocationRecovering: Waiting, "Nothing; `spec.placement.failover.returnAfter` says for how long.";
         /// A location that was lost counts again; machines that took its share go.
         LocationBack: Fine, "";
+        /// All nodes that come by the published endpoint are silent together, and the operator gets in there, or nobody knows yet whether it does: nobody is replaced.
+        /// Cause: The way from outside to the published address is cut, or the uplink of the management cluster; seldom all those locations at once.
+        EndpointSilent: Waiting, "If it stays: try the address that the message names from where the nodes are: name, firewalls, the outer side of the load balancer. That the operator gets in proves only what lies between it and the load balancer.";
+        /// All nodes that come by the published endpoint are silent together, and the operator does not get in there either: nobody is replaced.
+        /// Cause: The load balancer has no healthy target, a firewall, or a name that leads elsewhere.
+        EndpointNotAnswering: Person, "See what the message says of the address: look at the Service `control-plane` of the tenant namespace and its load balancer, then at firewalls and the name.";
         /// A machine is being moved to another location: the new one is ready before the old one goes.
         Rebalancing: Waiting, "Nothing; `spec.placement.rebalance: Never` stops it.";
         /// The management cluster has room for one machine more.

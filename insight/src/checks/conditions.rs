@@ -79,6 +79,7 @@ fn is_bad(condition: &Condition, reason: Option<Reason>, age: SignedDuration) ->
         ConditionType::Degraded,
         ConditionType::AutoscalingRefused,
         ConditionType::KubeVirtOutdated,
+        ConditionType::EndpointUnreachable,
         ConditionType::VersionOutdated,
         ConditionType::Exceeded,
         ConditionType::Leaks,
@@ -175,7 +176,9 @@ fn by_reason(reason: Reason) -> Option<Check> {
             Check::ApiReady
         }
         R::WaitingForAddress | R::AddressLost => Check::EndpointAddress,
-        R::NotReachedByOperator => Check::EndpointReach,
+        R::NotReachedByOperator | R::EndpointSilent | R::EndpointNotAnswering => {
+            Check::EndpointReach
+        }
         R::ControllersNotReady | R::RolloutStuck => Check::ControlPlanePods,
         R::AddonsNotReady => Check::Addons,
         R::QuotaExceeded

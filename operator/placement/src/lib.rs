@@ -9,6 +9,8 @@
 //! | [`offerings`] | which type in which zone is tried next after a refusal |
 //! | [`circuit`] | whether the API of a provider may be called |
 //! | [`window`] | whether silence can be believed at all |
+//! | [`endpoint`] | whether the published endpoint is why nodes are silent |
+//! | [`sites`] | what sessions with machines that are reached by SSH say of their location |
 //! | [`verdict`] | what silence and errors together mean |
 //! | [`recovery`] | how a place goes from one state to the next; what of it is stored |
 //! | [`budget`] | what may still be spent |
@@ -20,10 +22,12 @@
 pub mod apportion;
 pub mod budget;
 pub mod circuit;
+pub mod endpoint;
 pub mod next;
 pub mod offerings;
 pub mod place;
 pub mod recovery;
+pub mod sites;
 pub mod targets;
 mod time;
 pub mod verdict;

@@ -193,7 +193,16 @@ pub fn step(record: &Record, seen: &Evidence, failover: &Failover, now: Timestam
         _ => None,
     };
     match (record.state, outage) {
-        // It was out and is: neither the reason nor the time is written again.
+        // It was out and is: neither the reason nor the time is written again, but that the first signal fails, too,
+        // once it does: silence is seen sooner than that nobody answers.
+        (State::Out, Some(outage @ (Outage::Provider | Outage::Site)))
+            if matches!(
+                record.reason,
+                Some(Reason::LocationOutage | Reason::ZoneOutage)
+            ) =>
+        {
+            record.become_(State::Out, Some(reason_of(outage)), now)
+        }
         (State::Out, Some(_)) => record.clone(),
         (_, Some(outage)) => record.fall(outage, failover, now),
         (State::Out, None) if is_back(seen) => {

@@ -57,14 +57,17 @@ pub enum Api {
     Answers,
     /// Its circuit for reading is not closed.
     Errors,
-    /// Machines reached by SSH: at least one answers by one of its ways.
+    /// Machines reached by SSH: more than half answer by one of their ways, or fail in no way that is known
+    /// ([`crate::sites`]).
     SshAnswers,
-    /// Machines reached by SSH: none answers by any way.
+    /// Machines reached by SSH: two or more, and at least half, answer by no way.
     SshFails,
 }
 
 impl Api {
-    fn is_fine(self) -> bool {
+    /// Whether it says that nothing is wrong.
+    #[must_use]
+    pub fn is_fine(self) -> bool {
         matches!(self, Self::Answers | Self::SshAnswers)
     }
 }

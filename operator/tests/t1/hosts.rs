@@ -21,7 +21,7 @@ use crate::support::site::apply;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
 mod adoption;
-mod joining;
+pub(crate) mod joining;
 mod last_cluster;
 
 #[path = "../../providers/static/tests/t1/machine.rs"]
@@ -29,10 +29,10 @@ mod last_cluster;
     dead_code,
     reason = "shared with the provider's tests, which ask it more"
 )]
-mod machine;
+pub(crate) mod machine;
 #[path = "../../providers/static/tests/t1/sshd.rs"]
 #[allow(dead_code, reason = "as above")]
-mod sshd;
+pub(crate) mod sshd;
 
 use sshd::Sshd;
 
@@ -50,18 +50,9 @@ struct World {
 impl World {
     /// None where it cannot be.
     async fn new(prefix: &str) -> Result<Option<Self>> {
-        // Nothing is sent: it is asked which address would be the sender's.
-        let own = || -> Result<IpAddr> {
-            let socket = UdpSocket::bind("0.0.0.0:0")?;
-            socket.connect("203.0.113.1:9")?;
-            Ok(socket.local_addr()?.ip())
-        };
-        let Some(address) = or_skip(own())? else {
+        let Some(address) = own_address()? else {
             return Ok(None);
         };
-        if !sshd::is_possible()? {
-            return Ok(None);
-        }
         let Some(site) = Site::new(prefix).await? else {
             return Ok(None);
         };
@@ -128,8 +119,22 @@ impl World {
     }
 }
 
+/// This machine's address, by which others in it are reached; none where they cannot be.
+pub(crate) fn own_address() -> Result<Option<IpAddr>> {
+    // Nothing is sent: it is asked which address would be the sender's.
+    let own = || -> Result<IpAddr> {
+        let socket = UdpSocket::bind("0.0.0.0:0")?;
+        socket.connect("203.0.113.1:9")?;
+        Ok(socket.local_addr()?.ip())
+    };
+    let Some(own) = or_skip(own())? else {
+        return Ok(None);
+    };
+    Ok(sshd::is_possible()?.then_some(own))
+}
+
 /// What the machine lacks of a real one: it is a part of one whose kernel and processes it cannot choose.
-async fn prepare(real: &machine::Machine, address: IpAddr) -> Result<()> {
+pub(crate) async fn prepare(real: &machine::Machine, address: IpAddr) -> Result<()> {
     let id = format!("echo {MACHINE_ID} > /etc/machine-id; mkdir -p /run/sshd");
     real.shell(&id).await?;
     real.shell(

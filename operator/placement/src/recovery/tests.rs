@@ -113,6 +113,23 @@ fn without_failover_nothing_is_out() {
 }
 
 #[test]
+fn that_the_first_signal_fails_too_is_said_once_and_begins_nothing_anew() {
+    let failover = Failover::default();
+    let out = play(&[(5, LOCATION)]);
+    let site = step(
+        &out,
+        &seen(Finding::Outage(Outage::Site)),
+        &failover,
+        at(40),
+    );
+    assert_eq!(site.reason, Some(Reason::SiteOutage));
+    assert_eq!((site.state, site.since), (State::Out, out.since));
+    assert_eq!(site.return_after_seconds, out.return_after_seconds);
+    // It answers for once, and nobody writes that.
+    assert_eq!(step(&site, &seen(LOCATION), &failover, at(70)), site);
+}
+
+#[test]
 fn what_the_user_has_to_mend_excludes_but_ends_no_outage() {
     let failover = Failover::default();
     let excluded = |finding| Evidence {
@@ -179,6 +196,7 @@ fn finding() -> impl Strategy<Value = Finding> {
         1 => Just(Finding::Suspected(Suspicion::SecondLook)),
         1 => Just(Finding::Suspected(Suspicion::EndpointUnreachable)),
         3 => Just(LOCATION),
+        1 => Just(Finding::Outage(Outage::Site)),
         1 => Just(Finding::Unknown(Unknown::NotListening)),
     ]
 }

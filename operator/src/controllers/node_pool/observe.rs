@@ -88,8 +88,9 @@ pub async fn observe(
     let nodes = running_nodes(ctx, &pool, cluster.as_ref());
     let templates = node_templates::known(&ctx.providers, &pool);
     let heard = outages::heard(ctx, &pool, cluster.as_ref());
-    let answers = outages::answers(&ctx.clouds, &pool);
     let let_in = exclusions::let_in(&ctx.stores, &pool);
+    let answers = outages::answers(ctx, &pool, &heard);
+    let endpoint = outages::endpoint(ctx, &pool, cluster.as_ref());
     let prices = cloud_limits::hourly(&ctx.stores, &ctx.clouds, &pool);
     let costs = cloud_limits::costs(&ctx.stores, &ctx.clouds, &pool, machines.iter());
     Ok(Some(Observed {
@@ -106,6 +107,7 @@ pub async fn observe(
         heard,
         answers,
         let_in,
+        endpoint,
         prices,
         costs,
     }))

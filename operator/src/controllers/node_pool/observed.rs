@@ -15,6 +15,7 @@ use tenant_cp::problem::Problem;
 use super::nodes::Nodes;
 use crate::capacity::Answer;
 use crate::cloud_limits::costs::Costs;
+use crate::endpoint_probes::Word;
 use crate::node_silence::Heard;
 use crate::node_templates::NodeTemplates;
 
@@ -45,12 +46,14 @@ pub struct Observed {
     pub templates: NodeTemplates,
     /// When nodes of the tenant cluster were heard, where a location of the pool may be lost.
     pub heard: Heard,
-    /// Whether the API of each location's provider answers, by the name that the status calls it; who is missing has none
+    /// Whether the API of each location's provider answers, or SSH where machines are reached by it, by the name that the status calls it; who is missing has none
     /// that could fail alone, or nobody called it yet.
     pub answers: BTreeMap<String, bool>,
     /// Whether each location's provider lets us in, by the name that the status calls it; who is missing was not asked, or
     /// gave no answer.
     pub let_in: BTreeMap<String, bool>,
+    /// Whether the published endpoint lets the operator in, while all nodes that come by it are silent.
+    pub endpoint: Word,
     /// What an hour of a machine costs in each location, in millionths; who is missing has no price that is known.
     pub prices: BTreeMap<String, u64>,
     /// What its Machines cost, and one more in each location; nothing where it has no budget.

@@ -25,6 +25,7 @@ mod autoscaling;
 mod budget;
 mod capacity;
 mod deletion;
+mod endpoint;
 mod health;
 mod hibernation;
 mod locations;
@@ -328,6 +329,7 @@ fn plan_machines(
     let mut plan = status::report(plan, observed, &seen, now);
     outage::say(&mut plan, observed, &outlook, &sizing, now);
     budget::say(&mut plan, observed, purse.as_ref(), now);
+    endpoint::say(&mut plan, observed, &outlook, now);
     if adoption::awaits(observed, &sizing) {
         let again = plan.requeue_after.unwrap_or(adoption::AWAITED);
         plan.requeue_after = Some(again.min(adoption::AWAITED));

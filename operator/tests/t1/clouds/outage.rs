@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use operator::controllers::machine;
+use placement::endpoint::Probe;
 use serde_json::json;
 use testkit::{FaultPlan, TenantApis};
 use tokio::task::JoinHandle;
@@ -23,6 +24,8 @@ use crate::support::Operator;
 use crate::support::kubevirt::{node_path, node_status};
 use crate::support::pools::said;
 use crate::support::site::tenant_namespace;
+
+mod sites;
 
 /// How often played kubelets speak; real ones do every ten seconds.
 const RENEW: Duration = Duration::from_secs(3);
@@ -45,7 +48,7 @@ impl Kubelets {
             loop {
                 let all = machines.list(&ListParams::default()).await;
                 for machine in all.map(|all| all.items).unwrap_or_default() {
-                    let cloud = machine.spec.provider.config_name().unwrap_or_default();
+                    let cloud = machine.spec.provider.config_name().unwrap_or(sites::SITE);
                     let is_cut = {
                         let cut = is_cut.lock().unwrap_or_else(PoisonError::into_inner);
                         cut.contains(cloud)
@@ -61,7 +64,12 @@ impl Kubelets {
     }
 
     fn set(&self, cut: &[Which]) {
-        let cut = cut.iter().map(|cloud| cloud.name()).collect();
+        let cut: Vec<_> = cut.iter().map(|cloud| cloud.name()).collect();
+        self.cut_off(&cut);
+    }
+
+    fn cut_off(&self, locations: &[&'static str]) {
+        let cut = locations.iter().copied().collect();
         *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = cut;
     }
 }
@@ -270,5 +278,11 @@ async fn silence_of_all_clouds_and_an_api_that_is_down_replace_nobody() -> Resul
         began.elapsed() > ASKED
     };
     wait(&world, &operator, ("a minute of silence", patience), long).await?;
+    // It was tried whether the endpoint is why, and that lets the operator in.
+    let uid = cluster.uid().unwrap_or_default();
+    let word = operator.context.endpoint_probes.word(&uid);
+    ensure!(word.probe == Probe::Answers, "{word:?}");
+    let pool = serde_json::to_value(world.site.pools().get(POOL).await?)?;
+    ensure!(said(&pool, "EndpointUnreachable").0 != "True", "{pool}");
     operator.stop().await
 }

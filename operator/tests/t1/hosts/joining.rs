@@ -11,24 +11,35 @@ use kube::Api;
 use serde_json::json;
 use testkit::fixtures::wait_for;
 
+use super::machine::Machine;
 use super::{World, phase};
-use crate::support::PATIENCE;
 use crate::support::kubevirt::{node_path, node_status};
 use crate::support::site::{apply, tenant_namespace};
+use crate::support::{PATIENCE, Site};
 
 const CLUSTER_INFO: &str = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
 
 /// Programs of a node. kubeadm keeps what it was told in memory for the test, and the kubelet runs nothing.
-async fn programs(world: &World, authority: &str) -> Result<()> {
+pub(crate) async fn programs(real: &Machine, authority: &str) -> Result<()> {
     let kubeadm = format!(
         "if [ \"$1\" = join ]; then cp \"$3\" /run/told; mkdir -p /etc/kubernetes /var/log/pods/a\n\
          echo '    certificate-authority-data: {authority}' > /etc/kubernetes/kubelet.conf; fi"
     );
-    world.real.program("kubeadm", &kubeadm).await?;
+    real.program("kubeadm", &kubeadm).await?;
     let service = "echo \"rc-service $*\" >> /run/calls";
-    world.real.program("rc-service", service).await?;
+    real.program("rc-service", service).await?;
     let update = "echo \"rc-update $*\" >> /run/calls";
-    world.real.program("rc-update", update).await
+    real.program("rc-update", update).await
+}
+
+/// The authority that the tenant cluster names to who joins.
+pub(crate) fn authority(site: &Site, tenant: &str) -> Result<String> {
+    let info = site.tenants.object(tenant, CLUSTER_INFO);
+    let info = info.context("no cluster-info")?;
+    let info = info["data"]["kubeconfig"].as_str().unwrap_or_default();
+    let mut lines = info.lines();
+    let found = lines.find_map(|line| line.trim().strip_prefix("certificate-authority-data: "));
+    Ok(found.context("no authority")?.to_owned())
 }
 
 /// Host `a` is taken by a Machine of a pool of one and joins. Gives the Machine's name and the tenant namespace.
@@ -36,13 +47,7 @@ pub(super) async fn joins(world: &World) -> Result<(String, String)> {
     let site = &world.site;
     let cluster = site.wait_ready("demo").await?;
     let tenant = tenant_namespace(&cluster);
-    let info = site.tenants.object(&tenant, CLUSTER_INFO);
-    let info = info.context("no cluster-info")?;
-    let info = info["data"]["kubeconfig"].as_str().unwrap_or_default();
-    let authority = info
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("certificate-authority-data: "));
-    programs(world, authority.context("no authority")?).await?;
+    programs(&world.real, &authority(site, &tenant)?).await?;
     world.list("a", &world.sshd.host_keys).await?;
     world.available("a").await?;
     let pool = json!({

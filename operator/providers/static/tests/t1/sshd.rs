@@ -150,6 +150,12 @@ impl Sshd {
         self.stalled.send_replace(true);
     }
 
+    /// Carries everything again, of connections that come from now on; those of before end.
+    pub(crate) fn resume(&self) {
+        self.stalled.send_replace(false);
+        self.cut();
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

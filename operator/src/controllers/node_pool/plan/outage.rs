@@ -15,6 +15,7 @@ use api::{ConditionStatus, ConditionType, Machine, NodePool, Reason, names, remo
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
+use placement::endpoint::{self, Standing};
 use placement::place::{Place, State};
 use placement::recovery::{self, Evidence, Exclusion, Failover, Fate, Mode, Record};
 use placement::verdict::{self, Api, Observation, Signals};
@@ -44,11 +45,15 @@ pub(super) struct Outlook {
     before: BTreeMap<String, Record>,
     /// Machines whose node is silent.
     silent: BTreeSet<String>,
-    /// Locations of which the API does not answer.
+    /// Locations of which the API does not answer, nor SSH where machines are reached by it.
     mute: BTreeSet<String>,
+    /// Locations of which machines are reached by SSH.
+    sites: BTreeSet<String>,
     /// Those that wait for a machine that shows whether they are back.
     canaries: Vec<String>,
     failover: Failover,
+    /// How the published endpoint stands; none where nobody judges.
+    endpoint: Option<Standing>,
     max_extra: usize,
     /// It wants no machine at all.
     is_empty: bool,
@@ -87,6 +92,13 @@ pub(super) fn judge(observed: &Observed, template: &Template, now: Timestamp) ->
             .unwrap_or_default(),
         is_empty: replicas == 0,
         failover,
+        endpoint: Some(endpoint::judge(
+            &observation,
+            &verdict,
+            PUBLISHED,
+            observed.endpoint.probe,
+            observed.answers_since().is_some(),
+        )),
         ..Outlook::default()
     };
     for signals in observation
@@ -105,7 +117,7 @@ pub(super) fn judge(observed: &Observed, template: &Template, now: Timestamp) ->
         let mut made = there.iter().filter(|m| is_made_since(m, before.since));
         let seen = Evidence {
             finding,
-            is_api_closed: signals.api != Api::Errors,
+            is_api_closed: signals.api.is_fine(),
             old_fresh_for: fresh.max(),
             is_canary_ready: made.clone().any(|m| outlook.is_ready(m)),
             exclusion: exclusion(observed, name, &before),
@@ -115,8 +127,11 @@ pub(super) fn judge(observed: &Observed, template: &Template, now: Timestamp) ->
         if recovery::is_canary_due(&next, &seen, has_canary, &failover, now) {
             outlook.canaries.push(name.clone());
         }
-        if signals.api == Api::Errors {
+        if !signals.api.is_fine() {
             outlook.mute.insert(name.clone());
+        }
+        if matches!(signals.api, Api::SshAnswers | Api::SshFails) {
+            outlook.sites.insert(name.clone());
         }
         outlook.records.insert(name.clone(), next);
     }
@@ -138,6 +153,11 @@ fn exclusion(observed: &Observed, location: &str, before: &Record) -> Option<Exc
 }
 
 impl Outlook {
+    /// How the published endpoint stands; none where nobody judges.
+    pub(super) fn endpoint(&self) -> Option<Standing> {
+        self.endpoint
+    }
+
     fn is_judged(&self) -> bool {
         !self.records.is_empty()
     }
@@ -343,7 +363,11 @@ fn condition(outlook: &Outlook, sizing: &Sizing) -> Said {
 /// What is the matter, and what is done about it.
 fn sentence(name: &str, record: &Record, outlook: &Outlook) -> String {
     use recovery::Reason as R;
+    let is_site = outlook.sites.contains(name);
     let why = match record.reason {
+        Some(R::ApiOutage) if is_site => {
+            "SSH does not reach half of its machines or more, and their nodes are well: nothing new is made there, and nothing is replaced"
+        }
         Some(R::ApiOutage) => {
             "the API of its provider does not answer, its machines are well: nothing new is made there, and nothing is replaced"
         }
@@ -357,6 +381,9 @@ fn sentence(name: &str, record: &Record, outlook: &Outlook) -> String {
             "its nodes are silent, and nobody can tell whose fault that is: nothing is replaced"
         }
         Some(R::FailoverOff) => "its nodes are silent, and placement.failover.mode is Never",
+        Some(R::LocationOutage | R::ZoneOutage) if is_site => {
+            "all its nodes are silent, while others are heard and nothing says that SSH fails: the network of that site or its way to the published endpoint may be it; others make machines in their place, and they are waited for"
+        }
         Some(R::LocationOutage | R::ZoneOutage) => {
             "all its nodes are silent, while the API of its provider answers and others are heard: others make machines in their place, and they are waited for"
         }
@@ -454,15 +481,18 @@ fn observation(
     };
     for place in observed.pool.spec.places() {
         let name = place.shown();
-        let api = match (observed.answers.get(name), &place.provider.static_) {
-            (_, Some(_)) => Api::SshAnswers,
-            (Some(true), _) => Api::Answers,
-            (Some(false), _) => Api::Errors,
-            // What nobody knows is as it was.
-            (None, _) => match record(name).reason {
-                Some(recovery::Reason::ApiOutage | recovery::Reason::ProviderOutage) => Api::Errors,
-                _ => Api::Answers,
-            },
+        // What nobody knows is as it was.
+        let was_mute = |reason: recovery::Reason| {
+            use recovery::Reason as R;
+            matches!(reason, R::ApiOutage | R::ProviderOutage | R::SiteOutage)
+        };
+        let answers = observed.answers.get(name).copied();
+        let answers = answers.unwrap_or_else(|| !record(name).reason.is_some_and(was_mute));
+        let api = match (answers, &place.provider.static_) {
+            (true, Some(_)) => Api::SshAnswers,
+            (false, Some(_)) => Api::SshFails,
+            (true, None) => Api::Answers,
+            (false, None) => Api::Errors,
         };
         all.insert(name.to_owned(), signals(name, place.provider, api));
     }

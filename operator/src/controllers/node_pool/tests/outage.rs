@@ -15,6 +15,8 @@ use crate::cloud_limits::costs::Cost;
 use crate::controllers::node_pool::observed::is_going;
 use crate::node_silence::{Heard, Node};
 
+mod signals;
+
 /// A node speaks so often, in seconds.
 const RENEW: i64 = 10;
 /// It is not ready after so much silence.
@@ -180,6 +182,12 @@ impl Played {
         let status = self.world.pool.status.clone().unwrap();
         let at = status.locations.into_iter().find(|at| at.name == name);
         at.unwrap().state.unwrap_or_else(|| "Healthy".to_owned())
+    }
+
+    fn reason(&self, name: &str) -> Option<String> {
+        let status = self.world.pool.status.clone().unwrap();
+        let at = status.locations.into_iter().find(|at| at.name == name);
+        at.unwrap().reason
     }
 
     fn of(&self, location: &str) -> Vec<String> {

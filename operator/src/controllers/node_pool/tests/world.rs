@@ -22,6 +22,7 @@ use crate::controllers::node_pool::nodes::Nodes;
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::controllers::node_pool::plan::{Action, Plan, plan};
 use crate::controllers::stored::stored;
+use crate::endpoint_probes::Word;
 use crate::node_silence::Heard;
 use crate::node_templates::NodeTemplates;
 
@@ -50,6 +51,7 @@ pub(super) struct World {
     pub(super) heard: Heard,
     pub(super) answers: BTreeMap<String, bool>,
     pub(super) let_in: BTreeMap<String, bool>,
+    pub(super) endpoint: Word,
     pub(super) prices: BTreeMap<String, u64>,
     /// What each location's machines cost; others are not billed.
     pub(super) cost: BTreeMap<String, Cost>,
@@ -105,6 +107,7 @@ impl World {
             heard: Heard::default(),
             answers: BTreeMap::new(),
             let_in: BTreeMap::new(),
+            endpoint: Word::default(),
             prices: BTreeMap::new(),
             cost: BTreeMap::new(),
         }
@@ -149,6 +152,7 @@ impl World {
             heard: self.heard.clone(),
             answers: self.answers.clone(),
             let_in: self.let_in.clone(),
+            endpoint: self.endpoint.clone(),
             prices: self.prices.clone(),
             costs: self.costs(),
         }
