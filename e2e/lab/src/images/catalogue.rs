@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
+use kit_oci::image::{File, Image, Layer, NONROOT};
 
-use super::{File, Image, Layer, NONROOT};
 use crate::golden::Golden;
 use crate::packages::locate;
 use crate::programs::{Bins, KubernetesVersion, Program};

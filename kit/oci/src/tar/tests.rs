@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use super::super::File;
 use super::{split, write};
+use crate::image::File;
 
 fn archive(files: &[File]) -> Vec<u8> {
     let mut bytes = Vec::new();

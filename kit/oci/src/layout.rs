@@ -1,4 +1,4 @@
-//! Writes images into the cache as OCI image layouts (image-spec 1.1, `image-layout.md`).
+//! Writes images into a cache as OCI image layouts (image-spec 1.1, `image-layout.md`).
 //!
 //! Invariant: a blob's name is its digest and its file is whole. All layouts share one folder of
 //! blobs, so a layer that ten images use is there once.
@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Image, Layer, Source, tar};
+use crate::image::{Image, Layer, Source};
+use crate::tar;
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -43,7 +44,7 @@ impl Blob {
     }
 }
 
-/// Writes `image` below `cache` (`images/` of [`crate::cache::cache_dir`]) unless it is there.
+/// Writes `image` below `cache` unless it is there.
 ///
 /// # Errors
 /// A source is missing or the cache cannot be written.

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 
 use anyhow::{Context as _, bail};
 
-use super::{File, Source};
+use crate::image::{File, Source};
 
 const BLOCK: u64 = 512;
 /// The size field has eleven octal digits.
