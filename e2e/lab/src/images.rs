@@ -9,6 +9,6 @@ mod push;
 pub use catalogue::{
     activator, autoscaler, bash, busybox, ccm, control_plane, coredns, csi, csi_sidecars, etcd,
     etcd_agent, flannel, konnectivity_agent, konnectivity_server, kube_proxy, link_node, operator,
-    pause, testbox, testserver,
+    pause, program, testbox, testserver,
 };
 pub use push::ensure_pushed;

@@ -108,6 +108,11 @@ impl File {
         Self::new(path, Source::Bytes(text.into()), 0o644)
     }
 
+    /// A readable file with exactly these bytes.
+    pub fn bytes(path: impl Into<String>, bytes: Vec<u8>) -> Self {
+        Self::new(path, Source::Bytes(bytes), 0o644)
+    }
+
     /// An executable text.
     pub fn script(path: impl Into<String>, text: &str) -> Self {
         Self::new(path, Source::Bytes(text.into()), 0o755)

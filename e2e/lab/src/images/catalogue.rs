@@ -119,7 +119,11 @@ pub fn operator(name: &str, binary: &Path) -> anyhow::Result<Image> {
     program(name, binary, "/operator")
 }
 
-fn program(name: &str, binary: &Path, place: &str) -> anyhow::Result<Image> {
+/// Any one program of ours, at `place` under a name of the caller's; otherwise as [`operator`].
+///
+/// # Errors
+/// As [`operator`].
+pub fn program(name: &str, binary: &Path, place: &str) -> anyhow::Result<Image> {
     let mut layers = Vec::new();
     let files = libraries(binary)?;
     if !files.is_empty() {
