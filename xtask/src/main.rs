@@ -13,6 +13,7 @@ mod foreign;
 mod generated;
 mod lab;
 mod lab_program;
+mod release;
 mod test;
 mod tidy;
 mod workspace;
@@ -49,6 +50,8 @@ enum Command {
     /// A real management cluster on this machine
     #[command(subcommand)]
     Lab(lab::Command),
+    /// Everything that is published of one version: programs, images, chart, what they are made of
+    Release(release::Args),
     /// Format, lints and every tier of tests; brings the lab up and down again
     Test(test::Args),
     /// Crate directions, pure plans, file sizes, headings, words, links
@@ -90,6 +93,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Deploy(args) => deploy::run(args),
         Command::Drill(args) => drill::run(&args),
         Command::Lab(command) => lab::run(command),
+        Command::Release(args) => release::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Tidy => tidy::run(),
         Command::LabHost { folder } => ::lab::host::supervisor::run(&folder),

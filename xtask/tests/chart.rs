@@ -9,11 +9,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use insight::check::Check;
 use serde_json::{Value, json};
 use tenant_cp::Settings;
 
 mod support;
-use support::{CHART, VERSIONS, helm, root};
+use support::{CHART, Helm, VERSIONS, helm, root};
 
 #[test]
 fn chart_lints_without_a_warning() {
@@ -84,6 +85,10 @@ fn mistakes_in_values_are_refused_with_their_place() {
         ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
         ("image.digest=latest", "/image/digest"),
         ("image.tag=a b", "/image/tag"),
+        ("activator.image.digest=latest", "/activator/image/digest"),
+        ("dashboard.image.digest=latest", "/dashboard/image/digest"),
+        ("doctor.image.digest=latest", "/doctor/image/digest"),
+        ("config.images.ccm=a/ccm:1@sha256:0", "/config/images/ccm"),
         ("imagePullSecrets[0]=Not_A_Name", "/imagePullSecrets/0"),
         ("crds.install=maybe", "/crds/install"),
         ("resources.limits.memory=lots", "/resources/limits/memory"),
@@ -364,6 +369,108 @@ fn dashboard_has_no_rights_no_token_and_no_plain_port() {
         ["admin", "probes", "https"]
     );
     assert_eq!(its("Service")["spec"]["ports"][0]["targetPort"], "https");
+}
+
+#[test]
+fn a_digest_wins_over_a_tag_in_every_image() {
+    let Some(helm) = helm() else { return };
+    let digest = format!("sha256:{}", "0a".repeat(32));
+    let set = format!(
+        "activator.enabled=true,dashboard.enabled=true,dashboard.tlsSecretName=tls,image.digest={digest},\
+         activator.image.digest={digest},dashboard.image.digest={digest},doctor.image.digest={digest},\
+         config.images.ccm=covey-dev/ccm:1@{digest}"
+    );
+    let rendered = helm
+        .run(&["template", "covey", CHART, "--set", &set])
+        .unwrap();
+    for name in ["operator", "activator", "dashboard", "covey"] {
+        let image = format!("image: ghcr.io/covey-dev/{name}@{digest}");
+        assert!(rendered.contains(&image), "{image}");
+        assert!(
+            !rendered.contains(&format!("ghcr.io/covey-dev/{name}:")),
+            "{name}"
+        );
+    }
+    assert!(rendered.contains(&format!("ccm: covey-dev/ccm:1@{digest}")));
+}
+
+/// What `helm test` makes.
+fn tests_of(helm: &Helm, args: &[&str]) -> Vec<Value> {
+    let shown = ["--show-only", "templates/tests/doctor.yaml"];
+    let fixed = ["template", "covey", CHART, "--namespace", "elsewhere"];
+    let rendered = helm.run(&[&fixed[..], &shown, args].concat()).unwrap();
+    let documents = rendered.split("\n---\n").filter(|d| d.contains("kind:"));
+    documents
+        .map(|document| serde_saphyr::from_str(document).unwrap())
+        .collect()
+}
+
+#[test]
+fn helm_test_asks_the_doctor_about_the_installation_and_nothing_of_it_stays() {
+    let Some(helm) = helm() else { return };
+    let objects = tests_of(&helm, &[]);
+    assert_eq!(objects.len(), 6);
+    for object in &objects {
+        let annotations = &object["metadata"]["annotations"];
+        assert_eq!(annotations["helm.sh/hook"], "test", "{object}");
+        let delete = annotations["helm.sh/hook-delete-policy"].as_str().unwrap();
+        assert!(delete.contains("hook-succeeded"), "{delete}");
+    }
+    let pod = objects
+        .iter()
+        .find(|object| object["kind"] == "Pod")
+        .unwrap();
+    let args: Vec<_> = pod["spec"]["containers"][0]["args"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|argument| argument.as_str().unwrap())
+        .collect();
+    assert!(args.contains(&"--operator-namespace=elsewhere"), "{args:?}");
+    let checks = |args: &[&str]| {
+        let only = args
+            .iter()
+            .find_map(|argument| argument.strip_prefix("--only="));
+        let only = only.unwrap().split(',');
+        only.map(|check| Check::find(check).unwrap_or_else(|| panic!("{check}")))
+            .collect::<Vec<_>>()
+    };
+    let all = Check::ALL.iter().copied();
+    let all: Vec<_> = all
+        .filter(|check| (5..=14).contains(&check.number()))
+        .collect();
+    assert_eq!(checks(&args), all);
+    // Without the policies nobody asks for them.
+    let objects = tests_of(&helm, &["--set", "admissionPolicies.enabled=false"]);
+    let text = objects.last().unwrap().to_string();
+    assert!(text.contains("--only=5,6,7,8,10,12,13,14"), "{text}");
+}
+
+#[test]
+fn the_doctor_may_read_no_secret_and_write_nothing() {
+    let Some(helm) = helm() else { return };
+    let objects = tests_of(&helm, &[]);
+    let roles = objects
+        .iter()
+        .filter(|o| o["kind"] == "Role" || o["kind"] == "ClusterRole");
+    let rules: Vec<_> = roles
+        .flat_map(|role| role["rules"].as_array().unwrap())
+        .collect();
+    assert!(rules.len() >= 7, "{rules:?}");
+    for rule in rules {
+        let text = rule.to_string();
+        assert!(!text.contains("secrets") && !text.contains('*'), "{text}");
+        for verb in rule["verbs"].as_array().unwrap() {
+            assert!(verb == "get" || verb == "list", "{text}");
+        }
+    }
+    let bound = objects
+        .iter()
+        .filter(|o| o["kind"].as_str().unwrap().ends_with("RoleBinding"));
+    for binding in bound {
+        assert_eq!(binding["subjects"][0]["name"], "covey-doctor");
+        assert_eq!(binding["subjects"].as_array().unwrap().len(), 1);
+    }
 }
 
 /// The labels of a Deployment's pods, its container and its ports.

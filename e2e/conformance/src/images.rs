@@ -7,13 +7,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use lab::{
-    debian::Tree,
-    images::{self, File, Image, Layer},
-    packages,
-    programs::Bins,
-    progress::Progress,
-};
+use kit_oci::image::{File, Image, Layer};
+use lab::{debian::Tree, images, packages, programs::Bins, progress::Progress};
 
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// What upstream's Dockerfile of agnhost installs, by Debian's names. Its netcat has to be OpenBSD's: network tests

@@ -1,7 +1,7 @@
 //! Builds the worker image of some Kubernetes versions without starting anything:
 //! `cargo run -p lab --example worker -- 1.34 1.35`. Prints where its files are.
 
-use lab::images::Layer;
+use kit_oci::image::Layer;
 use lab::programs::{self, KubernetesVersion};
 use lab::progress::Progress;
 use lab::{Layout, worker};

@@ -6,8 +6,9 @@
 use std::path::Path;
 
 use anyhow::Result;
+use kit_oci::image::Image;
 
-use crate::images::{self, Image};
+use crate::images;
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

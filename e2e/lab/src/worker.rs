@@ -19,13 +19,15 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use kit_oci::image::{File, Image, Layer};
+use kit_oci::layout;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     cache::cache_dir,
     cached::{Folder, Key},
     cargo::{self, Build},
-    images::{self, File, Image, Layer},
+    images,
     layout::Layout,
     packages,
     programs::{Bins, KubernetesVersion, Program},
@@ -178,7 +180,7 @@ impl Parts<'_> {
             key.add(dir.file_name().unwrap_or_default().as_encoded_bytes());
         }
         for image in &self.preloaded {
-            let layout = images::write(image, &cache_dir()?.join("images"))?;
+            let layout = layout::write(image, &cache_dir()?.join("images"))?;
             key.add(&image.name).add(layout.digest);
         }
         Ok(Folder {

@@ -52,6 +52,11 @@ const RULES: &[Rule] = &[
         pure: true,
     },
     Rule {
+        name: "kit-oci",
+        uses: &[],
+        pure: false,
+    },
+    Rule {
         name: "kit-client",
         uses: &["kit-objects"],
         pure: false,
@@ -203,7 +208,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "lab",
-        uses: &[],
+        uses: &["kit-oci"],
         pure: false,
     },
     Rule {
@@ -251,7 +256,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "conformance",
-        uses: &["api", "lab", "suites"],
+        uses: &["api", "kit-oci", "lab", "suites"],
         pure: false,
     },
     Rule {
@@ -261,7 +266,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "xtask",
-        uses: &["lab"],
+        uses: &["kit-oci", "lab"],
         pure: false,
     },
 ];

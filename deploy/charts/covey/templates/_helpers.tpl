@@ -54,12 +54,35 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "covey.releaseLabels" . }}
 {{- end }}
 
-{{- define "covey.image" -}}
-{{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- define "covey.doctorLabels" -}}
+{{ include "covey.names" . }}
+app.kubernetes.io/component: doctor
+{{ include "covey.releaseLabels" . }}
+{{- end }}
+
+{{/* The order among objects of `helm test`. */}}
+{{- define "covey.testHook" -}}
+helm.sh/hook: test
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+
+{{/* Checks of `covey doctor` from 5 to 14, but for those of what these values leave out. */}}
+{{- define "covey.doctorChecks" -}}
+5,6,7,8,10,{{ if .Values.admissionPolicies.enabled }}11,{{ end }}12,13,14
+{{- end }}
+
+{{/* image, and root. */}}
+{{- define "covey.imageOf" -}}
+{{- if .image.digest -}}
+{{ .image.repository }}@{{ .image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
 {{- end -}}
+{{- end }}
+
+{{- define "covey.image" -}}
+{{ include "covey.imageOf" (dict "image" .Values.image "root" .) }}
 {{- end }}
 
 {{/* The name under which the API server sees the operator. */}}

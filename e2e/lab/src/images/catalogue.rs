@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
+use kit_oci::image::{File, Image, Layer, NONROOT};
 
-use super::{File, Image, Layer, NONROOT};
 use crate::golden::Golden;
 use crate::packages::locate;
 use crate::programs::{Bins, KubernetesVersion, Program};
@@ -119,7 +119,11 @@ pub fn operator(name: &str, binary: &Path) -> anyhow::Result<Image> {
     program(name, binary, "/operator")
 }
 
-fn program(name: &str, binary: &Path, place: &str) -> anyhow::Result<Image> {
+/// Any one program of ours, at `place` under a name of the caller's; otherwise as [`operator`].
+///
+/// # Errors
+/// As [`operator`].
+pub fn program(name: &str, binary: &Path, place: &str) -> anyhow::Result<Image> {
     let mut layers = Vec::new();
     let files = libraries(binary)?;
     if !files.is_empty() {

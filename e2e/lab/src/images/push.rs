@@ -7,8 +7,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, bail};
+use kit_oci::image::Image;
+use kit_oci::layout;
 
-use super::{Image, layout};
 use crate::cache::cache_dir;
 use crate::programs::Bins;
 use crate::progress::Progress;

@@ -3,10 +3,10 @@
 //! Invariant: every program is where KubeVirt's manifests and its own code look for it.
 
 use anyhow::Result;
+use kit_oci::image::{File, Image, Layer};
 
 use super::system;
 use crate::{
-    images::{File, Image, Layer},
     programs::{Bins, kubevirt::Release},
     progress::Progress,
 };

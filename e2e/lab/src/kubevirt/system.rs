@@ -6,13 +6,9 @@
 use std::path::Path;
 
 use anyhow::Result;
+use kit_oci::image::{File, Layer};
 
-use crate::{
-    debian::Tree,
-    images::{File, Layer},
-    programs::Bins,
-    progress::Progress,
-};
+use crate::{debian::Tree, programs::Bins, progress::Progress};
 
 /// KubeVirt's user, number 107 everywhere.
 pub(super) const QEMU: u32 = 107;

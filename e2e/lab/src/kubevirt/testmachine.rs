@@ -6,11 +6,11 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result};
+use kit_oci::image::{File, Image, Layer};
 
 use super::system::QEMU;
 use crate::{
     cached::{Folder, Key},
-    images::{File, Image, Layer},
     packages::{self, locate},
     progress::Progress,
     worker::{INITRD, KERNEL, cpio::Archive, kernel, tree::TREE},

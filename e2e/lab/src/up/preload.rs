@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use kit_oci::image::Image;
 
 use super::{
     options::UpOptions,
@@ -17,8 +18,7 @@ use crate::{
     binaries,
     config::{CONTAINERD_SOCKET, Cluster, text},
     host::{Host, Order},
-    images::{self, Image},
-    kubevirt,
+    images, kubevirt,
     layout::{Layout, MANAGEMENT_HOST},
     machines::settings,
     programs::{self, Bins, KubernetesVersion, Program, kubevirt::Release},

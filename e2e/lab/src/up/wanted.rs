@@ -4,11 +4,10 @@
 //! machines of tenants start is pushed, because they pull for themselves.
 
 use anyhow::Result;
+use kit_oci::image::Image;
 
 use crate::{
-    binaries,
-    images::{self, Image},
-    kubevirt,
+    binaries, images, kubevirt,
     layout::Layout,
     packages,
     programs::{Bins, KubernetesVersion},

@@ -12,15 +12,11 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use kit_oci::image::Image;
+use kit_oci::layout;
 use serde_json::{Value, json};
 
-use crate::{
-    cache::cache_dir,
-    images::{self, Image},
-    programs::Bins,
-    progress::Step,
-    run,
-};
+use crate::{cache::cache_dir, programs::Bins, progress::Step, run};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The annotation by which containerd names what it imports.
@@ -62,7 +58,7 @@ fn archive(wanted: &[Image], scratch: &Path) -> Result<PathBuf> {
     fs::create_dir_all(&blobs)?;
     let mut manifests = Vec::new();
     for image in wanted {
-        let layout = images::write(image, &cache_dir()?.join("images"))?;
+        let layout = layout::write(image, &cache_dir()?.join("images"))?;
         let store = layout.dir.join("blobs/sha256");
         let index = read(&layout.dir.join("index.json"))?;
         let mut manifest = index["manifests"][0].clone();

@@ -32,9 +32,10 @@ pub(crate) struct Entry {
 use Reach::{Crate, Everything, Lab, Need, Target};
 
 const CHART: &[Reach] = &[Target("xtask", "chart"), Target("xtask", "chart_api")];
-const INSTALLED: &[Reach] = &[CHART[0], CHART[1], Need("operator")];
+const RELEASED: Reach = Target("xtask", "release");
+const INSTALLED: &[Reach] = &[CHART[0], CHART[1], RELEASED, Need("operator")];
 const GENERATED: &[Reach] = &[CHART[0], Target("monitoring", "generated")];
-const HELM: &[Reach] = &[CHART[0], CHART[1], Lab];
+const HELM: &[Reach] = &[CHART[0], CHART[1], RELEASED, Lab];
 const HOSTS: &[Reach] = &[Crate("lab"), Target("xtask", "lab_host"), Need("host")];
 const ROOTS: &[Reach] = &[HOSTS[0], HOSTS[1], HOSTS[2], Need("node")];
 const MACHINES: &[Reach] = &[Crate("lab"), Need("vm"), Need("node")];
@@ -91,6 +92,7 @@ pub(crate) const TABLE: &[Entry] = &[
         &[Target("monitoring", "runbooks")],
         "it has a section for each alert",
     ),
+    entry("CHANGELOG.md", &[RELEASED], "a release has its part"),
     entry("docs/**", &[], CHECKED),
     entry("*.md", &[], CHECKED),
     entry("LICENSE", &[], CHECKED),
@@ -150,6 +152,16 @@ pub(crate) const TABLE: &[Entry] = &[
         "xtask/src/tidy/**",
         &[Crate("xtask")],
         "a rule of the checks",
+    ),
+    entry(
+        "xtask/src/release.rs",
+        &[Crate("xtask")],
+        "it makes what is published",
+    ),
+    entry(
+        "xtask/src/release/**",
+        &[Crate("xtask")],
+        "it makes what is published",
     ),
     entry("xtask/src/**", &[Everything], "it decides what is run"),
     // What everything is made of, or tested with.

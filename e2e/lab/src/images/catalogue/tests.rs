@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::super::{File, Layer, layout};
+use kit_oci::image::{File, Layer};
+use kit_oci::layout;
+
 use super::{base, image, libraries, loaded, operator};
 
 #[test]

@@ -1,15 +1,16 @@
 //! Writes a layer as a tar archive (POSIX.1-1988 `ustar`), always the same for the same files.
 //!
 //! Invariant: nothing but paths, modes, owners, capabilities, link targets and contents decides the
-//! bytes: sorted names, no times, no sparse files. Only a file with a capability has an extended
+//! bytes: sorted names, one time for all, no sparse files. Only a file with a capability has an extended
 //! header (POSIX.1-2001 `pax`), because `ustar` has no field for it.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 use anyhow::{Context as _, bail};
+use flate2::{Compression, GzBuilder, write::GzEncoder};
 
-use super::{File, Source};
+use crate::image::{File, Source};
 
 const BLOCK: u64 = 512;
 /// The size field has eleven octal digits.
@@ -17,13 +18,35 @@ const LARGEST: u64 = 0o777_7777_7777;
 /// The fields of owners have seven.
 const LARGEST_OWNER: u32 = 0o777_7777;
 
-/// Writes `files` with every directory above them.
-pub(super) fn write(files: &[File], to: &mut impl Write) -> anyhow::Result<()> {
+/// Writes `files` with every directory above them. `seconds` since 1970 is the time of all of them.
+///
+/// # Errors
+/// A path is none, or is there twice; a source is missing; `to` cannot be written.
+pub fn write(files: &[File], seconds: u64, to: &mut impl Write) -> anyhow::Result<()> {
     for (path, file) in entries(files)? {
-        add(&path, &file, to).with_context(|| format!("/{path} cannot be put into the layer"))?;
+        add(&path, &file, seconds, to)
+            .with_context(|| format!("/{path} cannot be put into the layer"))?;
     }
     to.write_all(&[0; 2 * BLOCK as usize])?;
     Ok(())
+}
+
+/// The same, packed by gzip.
+///
+/// # Errors
+/// As [`write`].
+pub fn gzip(files: &[File], seconds: u64, to: &mut impl Write) -> anyhow::Result<()> {
+    let mut packer = packer(to);
+    write(files, seconds, &mut packer)?;
+    packer.finish()?;
+    Ok(())
+}
+
+/// Its header has neither a name nor a time nor a system (RFC 1952), so that nothing but the content decides the bytes.
+pub(crate) fn packer<W: Write>(to: W) -> GzEncoder<W> {
+    const UNKNOWN_SYSTEM: u8 = 255;
+    let header = GzBuilder::new().mtime(0).operating_system(UNKNOWN_SYSTEM);
+    header.write(to, Compression::new(6))
 }
 
 /// Archive paths (relative, directories without a slash) in the order of the archive: a directory
@@ -66,24 +89,24 @@ fn entries(files: &[File]) -> anyhow::Result<BTreeMap<String, File>> {
     }
 }
 
-fn add(path: &str, file: &File, to: &mut impl Write) -> anyhow::Result<()> {
+fn add(path: &str, file: &File, seconds: u64, to: &mut impl Write) -> anyhow::Result<()> {
     if let Some(number) = file.capability {
-        extended(path, &capability(number)?, to)?;
+        extended(path, &capability(number)?, seconds, to)?;
     }
     match &file.source {
         Source::Directory => {
-            to.write_all(&header(&format!("{path}/"), file, 0, b'5', "")?)?;
+            to.write_all(&header(&format!("{path}/"), file, 0, b'5', "", seconds)?)?;
         }
-        Source::Link(target) => to.write_all(&header(path, file, 0, b'2', target)?)?,
+        Source::Link(target) => to.write_all(&header(path, file, 0, b'2', target, seconds)?)?,
         Source::Bytes(bytes) => {
-            to.write_all(&header(path, file, bytes.len() as u64, b'0', "")?)?;
+            to.write_all(&header(path, file, bytes.len() as u64, b'0', "", seconds)?)?;
             content(&mut bytes.as_slice(), bytes.len() as u64, to)?;
         }
         Source::Path(from) => {
             let mut from_file = std::fs::File::open(from)
                 .with_context(|| format!("{} cannot be read", from.display()))?;
             let size = from_file.metadata()?.len();
-            to.write_all(&header(path, file, size, b'0', "")?)?;
+            to.write_all(&header(path, file, size, b'0', "", seconds)?)?;
             content(&mut from_file, size, to)
                 .with_context(|| format!("{} changed while it was read", from.display()))?;
         }
@@ -116,7 +139,7 @@ fn capability(number: u8) -> anyhow::Result<[u8; 20]> {
 
 /// A pax header for the entry that follows. The attribute's keyword is the one that GNU tar and
 /// containerd read.
-fn extended(path: &str, attribute: &[u8], to: &mut impl Write) -> anyhow::Result<()> {
+fn extended(path: &str, attribute: &[u8], seconds: u64, to: &mut impl Write) -> anyhow::Result<()> {
     let keyword = " SCHILY.xattr.security.capability=";
     let rest = keyword.len() + attribute.len() + 1;
     // The length counts its own digits.
@@ -134,14 +157,31 @@ fn extended(path: &str, attribute: &[u8], to: &mut impl Write) -> anyhow::Result
     let name = path.rsplit('/').next().unwrap_or(path);
     let described = File::text(format!("/PaxHeaders/{name}"), "");
     let size = record.len() as u64;
-    to.write_all(&header(&described.path[1..], &described, size, b'x', "")?)?;
+    to.write_all(&header(
+        &described.path[1..],
+        &described,
+        size,
+        b'x',
+        "",
+        seconds,
+    )?)?;
     content(&mut record.as_slice(), size, to)
 }
 
 /// One header block. Offsets are those of POSIX's `ustar` table.
-fn header(path: &str, file: &File, size: u64, kind: u8, link: &str) -> anyhow::Result<[u8; 512]> {
+fn header(
+    path: &str,
+    file: &File,
+    size: u64,
+    kind: u8,
+    link: &str,
+    seconds: u64,
+) -> anyhow::Result<[u8; 512]> {
     if size > LARGEST {
         bail!("{size} bytes are more than a tar archive can say");
+    }
+    if seconds > LARGEST {
+        bail!("{seconds} is later than a tar archive can say");
     }
     if file.owner > LARGEST_OWNER {
         bail!(
@@ -157,7 +197,7 @@ fn header(path: &str, file: &File, size: u64, kind: u8, link: &str) -> anyhow::R
     put(108, format!("{:07o}", file.owner).as_bytes()); // user
     put(116, format!("{:07o}", file.owner).as_bytes()); // group
     put(124, format!("{size:011o}").as_bytes());
-    put(136, b"00000000000"); // time
+    put(136, format!("{seconds:011o}").as_bytes());
     put(148, b"        "); // the checksum counts itself as spaces
     put(156, &[kind]);
     if link.len() > 100 {

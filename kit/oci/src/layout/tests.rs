@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::super::{File, Image, Layer, NONROOT};
 use super::write;
+use crate::image::{File, Image, Layer, NONROOT};
 
 fn image(entrypoint: &str, layers: Vec<Layer>) -> Image {
     Image {

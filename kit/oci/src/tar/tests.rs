@@ -2,17 +2,17 @@
 
 use std::process::Command;
 
-use super::super::File;
 use super::{split, write};
+use crate::image::File;
 
 fn archive(files: &[File]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    write(files, &mut bytes).unwrap();
+    write(files, 0, &mut bytes).unwrap();
     bytes
 }
 
 fn error(files: &[File]) -> String {
-    format!("{:#}", write(files, &mut Vec::new()).unwrap_err())
+    format!("{:#}", write(files, 0, &mut Vec::new()).unwrap_err())
 }
 
 /// What the system's tar makes of it: an independent reader.

@@ -1,25 +1,22 @@
-//! Writes images into the cache as OCI image layouts (image-spec 1.1, `image-layout.md`).
+//! Writes images into a cache as OCI image layouts (image-spec 1.1, `image-layout.md`).
 //!
 //! Invariant: a blob's name is its digest and its file is whole. All layouts share one folder of
 //! blobs, so a layer that ten images use is there once.
 
 use std::fs;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Image, Layer, Source, tar};
+use crate::blobs::{Blob, Blobs};
+use crate::image::{Image, Layer, Source};
+use crate::media::{CONFIG, INDEX, LAYER, LAYOUT, MANIFEST};
+use crate::tar;
 
-const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-/// Not compressed: images here travel over loopback, and Go binaries take seconds to compress.
-const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 const EPOCH: &str = "1970-01-01T00:00:00Z";
 
 /// An image that was written.
@@ -31,19 +28,8 @@ pub struct Layout {
     pub digest: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-struct Blob {
-    digest: String,
-    size: u64,
-}
-
-impl Blob {
-    fn descriptor(&self, media_type: &str) -> Value {
-        json!({ "mediaType": media_type, "digest": self.digest, "size": self.size })
-    }
-}
-
-/// Writes `image` below `cache` (`images/` of [`crate::cache::cache_dir`]) unless it is there.
+/// Writes `image` below `cache` unless it is there. Layers are not compressed: such images travel over loopback, and Go
+/// binaries take seconds to compress.
 ///
 /// # Errors
 /// A source is missing or the cache cannot be written.
@@ -52,9 +38,9 @@ pub fn write(image: &Image, cache: &Path) -> anyhow::Result<Layout> {
     let layers = image.layers.iter().map(|layer| store.layer(layer));
     let layers = layers.collect::<anyhow::Result<Vec<_>>>();
     let layers = layers.with_context(|| format!("{} cannot be written", image.name))?;
-    let config = store.json(&config(image, &layers))?;
+    let config = store.blobs.json(&config(image, &layers))?;
     let layers: Vec<_> = layers.iter().map(|layer| layer.descriptor(LAYER)).collect();
-    let manifest = store.json(&json!({
+    let manifest = store.blobs.json(&json!({
         "schemaVersion": 2,
         "mediaType": MANIFEST,
         "config": config.descriptor(CONFIG),
@@ -94,24 +80,20 @@ fn architecture() -> &'static str {
 /// `layouts/<digest of the manifest>/`.
 struct Store {
     root: PathBuf,
+    blobs: Blobs,
 }
 
 impl Store {
     fn open(root: &Path) -> anyhow::Result<Self> {
-        for dir in ["blobs/sha256", "layers", "layouts"] {
+        for dir in ["layers", "layouts"] {
             let dir = root.join(dir);
             fs::create_dir_all(&dir)
                 .with_context(|| format!("{} cannot be made", dir.display()))?;
         }
         Ok(Self {
             root: root.to_owned(),
+            blobs: Blobs::open(root)?,
         })
-    }
-
-    fn blob_path(&self, digest: &str) -> PathBuf {
-        self.root
-            .join("blobs/sha256")
-            .join(digest.trim_start_matches("sha256:"))
     }
 
     /// A layer's blob. Sources that kept size, time and inode are taken for unchanged: reading
@@ -123,13 +105,13 @@ impl Store {
             .and_then(|text| serde_json::from_slice(&text).ok());
         if let Some(known) = known {
             let known: Blob = known;
-            let size = fs::metadata(self.blob_path(&known.digest)).map(|meta| meta.len());
+            let size = fs::metadata(self.blobs.path(&known.digest)).map(|meta| meta.len());
             if size.is_ok_and(|size| size == known.size) {
                 return Ok(known);
             }
         }
-        let blob = self.blob(|to| match layer {
-            Layer::Files(files) => tar::write(files, to),
+        let blob = self.blobs.write(|to| match layer {
+            Layer::Files(files) => tar::write(files, 0, to),
             Layer::Archive(path) => {
                 let mut archive = fs::File::open(path)
                     .with_context(|| format!("{} cannot be read", path.display()))?;
@@ -138,26 +120,6 @@ impl Store {
             }
         })?;
         self.put(&memo, &serde_json::to_vec(&blob)?)?;
-        Ok(blob)
-    }
-
-    fn json(&self, value: &Value) -> anyhow::Result<Blob> {
-        // serde_json sorts keys, so equal values are equal bytes.
-        let text = serde_json::to_vec(value)?;
-        self.blob(|to| Ok(to.write_all(&text)?))
-    }
-
-    fn blob(
-        &self,
-        write: impl FnOnce(&mut Hashing<fs::File>) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Blob> {
-        let file = tempfile::NamedTempFile::new_in(&self.root)?;
-        let mut hashing = Hashing::new(file.reopen()?);
-        write(&mut hashing)?;
-        let blob = hashing.finish()?;
-        let path = self.blob_path(&blob.digest);
-        file.persist(&path)
-            .with_context(|| format!("{} cannot be made", path.display()))?;
         Ok(blob)
     }
 
@@ -183,10 +145,7 @@ impl Store {
             partial.path().join("index.json"),
             serde_json::to_vec(&index)?,
         )?;
-        fs::write(
-            partial.path().join("oci-layout"),
-            r#"{"imageLayoutVersion":"1.0.0"}"#,
-        )?;
+        fs::write(partial.path().join("oci-layout"), LAYOUT)?;
         symlink("../../blobs", partial.path().join("blobs"))?;
         match fs::rename(partial.path(), &dir) {
             // Gone by the rename: there is nothing left to remove.
@@ -240,45 +199,6 @@ fn unread(path: &Path) -> anyhow::Result<String> {
     let (time, nanos) = (meta.mtime(), meta.mtime_nsec());
     let (device, inode, size) = (meta.dev(), meta.ino(), meta.len());
     Ok(format!("{path:?} {device} {inode} {time} {nanos} {size}"))
-}
-
-/// Hashes and counts what passes through.
-struct Hashing<W: Write> {
-    to: BufWriter<W>,
-    hash: Sha256,
-    size: u64,
-}
-
-impl<W: Write> Hashing<W> {
-    fn new(to: W) -> Self {
-        Self {
-            to: BufWriter::with_capacity(1 << 20, to),
-            hash: Sha256::new(),
-            size: 0,
-        }
-    }
-
-    fn finish(mut self) -> io::Result<Blob> {
-        self.to.flush()?;
-        let digest = format!("sha256:{}", hex::encode(self.hash.finalize()));
-        Ok(Blob {
-            digest,
-            size: self.size,
-        })
-    }
-}
-
-impl<W: Write> Write for Hashing<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.to.write(bytes)?;
-        self.hash.update(&bytes[..written]);
-        self.size += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
-    }
 }
 
 #[cfg(test)]
