@@ -165,7 +165,7 @@ impl World {
             pods: Vec::new(),
             protected: false,
             api: Api::Up,
-            now: "2026-11-21T12:00:00.7Z".parse().unwrap(),
+            now: "2026-11-21T12:00:00Z".parse().unwrap(),
             writes: 0,
             status_writes: 0,
             vms_made: 0,

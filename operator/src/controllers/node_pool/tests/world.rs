@@ -94,7 +94,7 @@ impl World {
             cluster: Some(cluster()),
             machines: Vec::new(),
             others: Vec::new(),
-            now: "2026-11-21T12:00:00.7Z".parse().unwrap(),
+            now: "2026-11-21T12:00:00Z".parse().unwrap(),
             writes: 0,
             names: BTreeSet::new(),
             gone: false,

@@ -263,7 +263,7 @@ impl World {
             snapshots: BTreeMap::new(),
             asked: Vec::new(),
             calm: std::time::Duration::ZERO,
-            now: now() + jiff::SignedDuration::from_millis(700),
+            now: now(),
             writes: 0,
         }
     }
