@@ -2,7 +2,7 @@
 //! says first is the fault, what it says mends it mends it, and then it says nothing.
 //!
 //! Invariant: nothing reconciles here, so a fault is what the test writes into an object, and mending it is what the doctor
-//! names, carried out by the test.
+//! names, carried out by the test. Long because each fault is injected, told and mended by the same steps.
 
 use anyhow::{Context as _, Result, ensure};
 use api::names;

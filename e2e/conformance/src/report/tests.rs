@@ -1,3 +1,7 @@
+//! Reports of ginkgo as it writes them, and what is made of them.
+//!
+//! Invariant: each text is of the form that a run wrote.
+
 use super::*;
 
 const JUNIT: &str = r#"<testsuites><testsuite name="Kubernetes e2e suite">

@@ -1,7 +1,8 @@
 //! Laws of an AccessGrant's plan, over a tenant cluster that sleeps, is silent, is turned and goes, and an operator that
 //! forgets.
 //!
-//! Invariant: what the plan wants is done here as it is done for real, and nothing else.
+//! Invariant: what the plan wants is done here as it is done for real, and nothing else. Long because certificates and
+//! tokens are held to the same laws on one stage.
 
 use std::sync::Arc;
 

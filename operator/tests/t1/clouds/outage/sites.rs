@@ -163,7 +163,7 @@ async fn site_that_neither_speaks_nor_answers_ssh_is_replaced_and_ssh_alone_repl
         each.sshd.resume();
     }
     kubelets.cut_off(&[]);
-    let seen = std::sync::Mutex::new(vec![site_is(&world.site.pools().get(POOL).await?).0]);
+    let seen = Mutex::new(vec![site_is(&world.site.pools().get(POOL).await?).0]);
     let back = |pool: &NodePool, machines: &[Machine]| {
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.push(site_is(pool).0);
