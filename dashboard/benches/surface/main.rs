@@ -113,7 +113,9 @@ async fn run(args: &Args) -> Result<Value> {
     match commands.anchor(args.spawns)? {
         Some(anchor) => report["kubectl_version_ms"] = anchor,
         None => {
-            eprintln!("SKIPPED kubectl_version_ms, beside which help_ms stands: no kubectl in PATH");
+            eprintln!(
+                "SKIPPED kubectl_version_ms, beside which help_ms stands: no kubectl in PATH"
+            );
         }
     }
     report["credential_get_ms"] = json!({
