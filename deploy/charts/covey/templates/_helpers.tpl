@@ -67,7 +67,7 @@ helm.sh/hook-weight: {{ . | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}
 
-{{/* Checks of `covey doctor` from 5 to 14, but for those of what these values leave out. */}}
+{{/* Checks of `covey doctor` from 5 to 14, but for 9, which is about tenant clusters, and those of what these values leave out. */}}
 {{- define "covey.doctorChecks" -}}
 5,6,7,8,10,{{ if .Values.admissionPolicies.enabled }}11,{{ end }}12,13,14
 {{- end }}
