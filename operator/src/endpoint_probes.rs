@@ -221,7 +221,7 @@ mod tests {
             while let Ok((stream, _)) = listener.accept().await {
                 match &config {
                     Some(config) => {
-                        drop(TlsAcceptor::from(Arc::clone(config)).accept(stream).await)
+                        drop(TlsAcceptor::from(Arc::clone(config)).accept(stream).await);
                     }
                     None => silent.push(stream),
                 }
