@@ -127,7 +127,10 @@ fn story() -> impl Strategy<Value = Vec<(u64, Option<Word>)>> {
     })
 }
 
-fn hosts() -> impl Strategy<Value = Vec<(bool, Vec<(u64, Option<Word>)>)>> {
+/// What was said, and at which seconds.
+type Story = Vec<(u64, Option<Word>)>;
+
+fn hosts() -> impl Strategy<Value = Vec<(bool, Story)>> {
     prop::collection::vec((any::<bool>(), story()), 0..6)
 }
 
