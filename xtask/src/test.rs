@@ -11,6 +11,7 @@ mod built;
 mod busy;
 mod change;
 pub(crate) mod changed;
+mod damaged;
 mod figures;
 mod flaky;
 mod invocation;

@@ -22,7 +22,7 @@ use super::report::{
 use super::servers::{self, Servers};
 use super::session::{Session, target};
 use super::shake::{self, Seed};
-use super::{Args, Tier, signals, within};
+use super::{Args, Tier, damaged, signals, within};
 use crate::lab::Nodes;
 
 /// So often a new or changed test is run first.
@@ -96,7 +96,8 @@ fn whole(all: bool) -> [(&'static str, &'static OsStr); 2] {
 fn checks(session: &Session<'_>) -> Result<()> {
     session.cargo(&["fmt", "--all", "--", "--check"])?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features"];
-    session.cargo(&[&clippy[..], &["--", "-D", "warnings"]].concat())?;
+    let strict = [&clippy[..], &["--", "-D", "warnings"]].concat();
+    damaged::rebuilt_where_damaged(session, &strict)?;
     // As programs of their own: what is checked is what cargo would run.
     session.cargo(&["xtask", "tidy"])?;
     session.cargo(&["xtask", "crds", "--check"])?;
