@@ -211,6 +211,18 @@ pub fn set_condition(
     conditions.insert(at, new);
 }
 
+/// Gives every condition whose status is what it was before the time that it had before, whatever was said of it
+/// meanwhile: who says two things one after the other, and ends with the first, has changed nothing.
+pub fn keep_transition_times(before: &[Condition], after: &mut [Condition]) {
+    for condition in after {
+        let mut before = before.iter();
+        let stayed = before.find(|c| c.type_ == condition.type_ && c.status == condition.status);
+        if let Some(stayed) = stayed {
+            condition.last_transition_time = stayed.last_transition_time.clone();
+        }
+    }
+}
+
 /// Takes one condition out of a list.
 pub fn remove_condition(conditions: &mut Vec<Condition>, type_: ConditionType) {
     conditions.retain(|c| c.type_ != type_.as_str());

@@ -42,7 +42,9 @@ pub mod tenant_quota;
 
 pub use access_grant::{AccessGrant, AccessGrantSpec, AccessGrantStatus};
 pub use backup_target::{BackupTarget, BackupTargetSpec, BackupTargetStatus};
-pub use condition::{ConditionStatus, ConditionType, remove_condition, set_condition};
+pub use condition::{
+    ConditionStatus, ConditionType, keep_transition_times, remove_condition, set_condition,
+};
 pub use duration::Duration;
 pub use fleet_policy::{FleetPolicy, FleetPolicySpec, FleetPolicyStatus};
 pub use host::{Host, HostSpec, HostStatus};

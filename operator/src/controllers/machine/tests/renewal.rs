@@ -6,6 +6,7 @@
 use api::machine::{KubeletRenewalPhase, MachinePhase};
 use api::names;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pki::{KeyPair, Want};
 use serde_json::json;
 
@@ -13,6 +14,8 @@ use super::said;
 use super::tokens::{client_request, keyed};
 use super::world::{NAME, World, read};
 use crate::controllers::machine::plan::Action;
+use crate::controllers::stored::stored;
+use crate::rotation::kubelets;
 
 /// `client-ca` as its second generation signs, and another one.
 fn authority(name: &str, now: Timestamp) -> KeyPair {
@@ -23,17 +26,17 @@ fn authority(name: &str, now: Timestamp) -> KeyPair {
 fn asked() -> World {
     let mut world = World::running();
     world.later(3600);
-    let since = world.now.to_string();
     let cluster = json!({ "rotation": [
         { "name": "clientCA", "generation": 2, "signs": 2, "believed": [1, 2], "phase": "Draining",
-            "since": "x", "signedUntil": since },
+            "since": "x", "signedUntil": world.now.to_string() },
     ] });
     let known = world.cluster.as_mut().unwrap();
     known.spec.rotation = read(json!({ "clientCA": { "generation": 2, "nodes": "InPlace" } }));
     let status = known.status.as_mut().unwrap();
     status.rotation = read(cluster["rotation"].clone());
+    let turn = kubelets::renewed_before(known).unwrap().to_string();
     let annotations = world.machine.metadata.annotations.get_or_insert_default();
-    annotations.insert(names::ANNOTATION_RENEW_KUBELET.to_owned(), since);
+    annotations.insert(names::ANNOTATION_RENEW_KUBELET.to_owned(), turn);
     world.later(60);
     world
 }
@@ -321,9 +324,7 @@ fn nothing_is_begun_on_a_node_that_is_not_ready_or_has_no_turn_or_needs_nothing(
     world.settle();
     assert_eq!(phase(&world), None);
     let mut world = asked();
-    world.machine.metadata.creation_timestamp = Some(
-        k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(world.now),
-    );
+    world.machine.metadata.creation_timestamp = Some(stored(&Time(world.now)));
     world.settle();
     assert_eq!(phase(&world), None);
 }

@@ -3,6 +3,8 @@
 use api::tenant_cluster::{NodeAuthorityTurn, NodesOfBefore, RotationPhase, RotationStatus};
 
 use super::*;
+use crate::controllers::stored::stored;
+use crate::rotation::kubelets;
 
 #[test]
 fn changed_kubelet_rolls_and_new_machines_have_it() {
@@ -47,6 +49,8 @@ fn machines_of_before_a_rotation_are_replaced_once_where_that_is_asked_for() {
     world.comes_to_rest();
     assert_eq!(world.live(), before, "it is held");
     rotated(&mut world, NodesOfBefore::Replace, false);
+    // What is made within that second is told by nothing from what was there.
+    world.later(1);
     world.comes_to_rest();
     let after = world.live();
     assert!(after.iter().all(|name| !before.contains(name)), "{after:?}");
@@ -58,22 +62,14 @@ fn machines_of_before_a_rotation_are_replaced_once_where_that_is_asked_for() {
 
 /// What the Machine's reconciler says of telling its kubelet.
 fn told(world: &mut World, name: &str, phase: Option<&str>) {
-    let now = world.now.to_string();
-    let since = world
-        .cluster
-        .as_ref()
-        .unwrap()
-        .status
-        .as_ref()
-        .unwrap()
-        .rotation[0]
-        .signed_until
-        .clone();
+    let now = stored(&Time(world.now));
+    let since = kubelets::renewed_before(world.cluster.as_ref().unwrap());
+    let since = since.map(|since| since.to_string());
     let status = world.machine(name).status.get_or_insert_default();
     status.renewal = phase
         .map(|phase| read(json!({ "since": since, "attempt": 2, "begun": now, "phase": phase })));
     if phase.is_none() {
-        status.renewed = Some(read(json!(now)));
+        status.renewed = Some(now);
     }
 }
 
@@ -101,6 +97,7 @@ fn in_place(world: &mut World) {
     rotated(world, NodesOfBefore::InPlace, false);
     let cluster = world.cluster.as_mut().unwrap();
     cluster.status.as_mut().unwrap().rotation[0].phase = RotationPhase::Draining;
+    world.later(1);
 }
 
 #[test]

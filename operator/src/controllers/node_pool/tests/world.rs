@@ -21,7 +21,7 @@ use crate::cloud_limits::costs::{Cost, Costs};
 use crate::controllers::node_pool::nodes::Nodes;
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::controllers::node_pool::plan::{Action, Plan, plan};
-use crate::controllers::stored::stored;
+use crate::controllers::stored::{keep_their_times, stored};
 use crate::endpoint_probes::Word;
 use crate::node_silence::Heard;
 use crate::node_templates::NodeTemplates;
@@ -94,7 +94,8 @@ impl World {
             cluster: Some(cluster()),
             machines: Vec::new(),
             others: Vec::new(),
-            now: "2026-11-21T12:00:00Z".parse().unwrap(),
+            // Within a second, as clocks are: what is stored of it is the second alone.
+            now: "2026-11-21T12:00:00.7Z".parse().unwrap(),
             writes: 0,
             names: BTreeSet::new(),
             gone: false,
@@ -228,6 +229,9 @@ impl World {
     pub(super) fn reconcile(&mut self, budget: &mut usize) -> bool {
         for _ in 0..crate::controllers::node_pool::MAX_STEPS {
             let plan = self.plan();
+            let before = self.pool.status.as_ref();
+            let before = before.map_or_else(Vec::new, |before| before.conditions.clone());
+            keep_their_times(&before, &plan.status.conditions);
             if plan.is_settled() {
                 if self.pool.status.as_ref() != Some(&plan.status) {
                     if !self.spend(budget) {

@@ -25,7 +25,7 @@ pub(super) mod controllers;
 mod minimum;
 mod parts;
 
-pub(super) use conditions::conditions;
+pub(super) use conditions::{conditions, keep_transition_times};
 
 const BREAKER_PAUSE: Duration = Duration::from_secs(30);
 /// Pause between two looks at one that a probe waits for: it is woken.

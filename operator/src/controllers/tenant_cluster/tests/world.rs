@@ -62,8 +62,9 @@ pub(super) fn refusal() -> Failure {
     }
 }
 
+/// Within a second, as clocks are: what is stored of it is the second alone.
 pub(super) fn now() -> Timestamp {
-    "2026-11-21T12:00:00Z".parse().unwrap()
+    "2026-11-21T12:00:00.7Z".parse().unwrap()
 }
 
 pub(super) fn cluster(name: &str, uid: &str, spec: Value) -> TenantCluster {

@@ -16,6 +16,32 @@ pub(in super::super) struct Conditions<'a> {
     now: Timestamp,
 }
 
+/// False, and not because of what is missing beside an API that answers.
+fn is_silent(condition: &Condition) -> bool {
+    let is_no = condition.status == ConditionStatus::False.as_str();
+    is_no && Reason::ANSWERS.iter().all(|why| condition.reason != *why)
+}
+
+/// Sleep, restores and what is broken are said over what was said before in the same plan: whatever is as it was
+/// stored keeps its time. That the API answers after silence is a transition of Ready, too.
+pub(in super::super) fn keep_transition_times(
+    status: &mut TenantClusterStatus,
+    observed: &Observed,
+) {
+    let before = observed.cluster.status.as_ref();
+    let mut before = before.map_or_else(Vec::new, |before| before.conditions.clone());
+    let is_silent_now = status
+        .conditions
+        .iter()
+        .any(|c| is_ready(c) && is_silent(c));
+    before.retain(|c| is_silent_now || !(is_ready(c) && is_silent(c)));
+    api::keep_transition_times(&before, &mut status.conditions);
+}
+
+fn is_ready(condition: &Condition) -> bool {
+    condition.type_ == ConditionType::Ready.as_str()
+}
+
 impl Conditions<'_> {
     pub(in super::super) fn set(
         &mut self,
@@ -38,11 +64,9 @@ impl Conditions<'_> {
     /// The API answers, and Ready is False all the same. After silence that is a transition, too: its time
     /// says since when the API answers.
     pub(in super::super) fn answers_without(&mut self, reason: Reason, message: &str) {
-        let silent = |c: &Condition| {
-            let is_ready = c.type_ == ConditionType::Ready.as_str();
-            is_ready && c.status == "False" && Reason::ANSWERS.iter().all(|why| c.reason != *why)
-        };
-        self.status.conditions.retain(|c| !silent(c));
+        self.status
+            .conditions
+            .retain(|c| !(is_ready(c) && is_silent(c)));
         let value = ConditionStatus::False;
         self.set(ConditionType::Ready, value, reason, message);
     }

@@ -2,11 +2,13 @@
 //!
 //! Invariant: no plan deletes what the spec wants.
 
+use api::Reason;
 use api::tenant_cluster::RotationStatus;
 use kit_objects::object::Key;
 use serde_json::Value;
 
 use super::{NS, World};
+use crate::controllers::stored::keep_their_times;
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 
 impl World {
@@ -24,7 +26,7 @@ impl World {
         );
     }
 
-    /// No plan deletes what the spec wants.
+    /// No plan deletes what the spec wants, or tells of a condition that stayed that it changed.
     pub(in super::super) fn is_lawful(&self, plan: &Plan) {
         if self.cluster.metadata.deletion_timestamp.is_some() {
             return;
@@ -37,6 +39,15 @@ impl World {
         for target in inside.chain(outside).flatten() {
             assert!(!self.wanted.contains(&target.key), "{}", target.key);
         }
+        let before = self.cluster.status.as_ref();
+        let before = before.map_or_else(Vec::new, |before| before.conditions.clone());
+        // That the API answers after silence is a transition of Ready, though it stays False.
+        let told = plan.status.conditions.iter();
+        let told = told.filter(|c| {
+            let answers = Reason::ANSWERS.iter().any(|why| c.reason == *why);
+            !(c.type_ == "Ready" && answers)
+        });
+        keep_their_times(&before, told);
     }
 
     /// Reconciles until nothing is written any more: a rotation has the most steps.
