@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::objects::{RESTRICTED, UID, namespace, with};
-use crate::{Installed, OPERATOR, until, write};
+use crate::{Installed, OPERATOR, is_refused, until, write};
 
 const NS: &str = "covey-mapped-0a1b2c3d00";
 
@@ -361,7 +361,7 @@ async fn programs_beside_a_control_plane_write_only_what_they_are_for() {
             .find(|(_, _, refusal)| refusal.is_some())
             .unwrap();
         // A policy is in force a moment after it is stored.
-        until(async || write(&client, object, verb, true).await.is_err()).await;
+        until(async || is_refused(&write(&client, object, verb, true).await)).await;
         for (verb, object, refusal) in &rows {
             let answer = write(&client, object, verb, true).await;
             match (refusal, &answer) {

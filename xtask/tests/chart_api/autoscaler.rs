@@ -7,7 +7,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::objects::namespace;
-use crate::{Installed, OPERATOR, api_of, until, write};
+use crate::{Installed, OPERATOR, api_of, is_refused, until, write};
 
 const ADAPTER: &str = "system:serviceaccount:covey-demo-0a1b2c3d00:autoscaler";
 
@@ -241,8 +241,8 @@ async fn replicas_are_the_autoscalers_and_nothing_else_of_a_node_pool_is() {
     let operator = api_as(&client(OPERATOR));
     // The policies are in force a moment after they are stored, their parameters a moment later.
     let more = json!({ "spec": { "replicas": 3 } });
-    until(async || patch(&person, "grows", &more).await.is_err()).await;
-    until(async || scale(&person, "grows", 3).await.is_err()).await;
+    until(async || is_refused(&patch(&person, "grows", &more).await)).await;
+    until(async || is_refused(&scale(&person, "grows", 3).await)).await;
 
     for (pool, change, refusal) in of_adapters() {
         check(patch(&adapter, pool, &change).await, refusal, &change);

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use crate::objects::namespace;
-use crate::{Installed, OPERATOR, until, write};
+use crate::{Installed, OPERATOR, is_refused, until, write};
 
 fn machine() -> Value {
     json!({
@@ -45,7 +45,7 @@ async fn people_annotate_and_delete_machines_and_change_nothing_else() {
         .client_as(OPERATOR, &["system:masters"])
         .unwrap();
     // The policy is in force a moment after it is stored.
-    until(async || write(&person, &machine(), "create", true).await.is_err()).await;
+    until(async || is_refused(&write(&person, &machine(), "create", true).await)).await;
     let refused = write(&person, &machine(), "create", true)
         .await
         .unwrap_err();

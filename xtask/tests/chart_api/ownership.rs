@@ -7,7 +7,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::objects::namespace;
-use crate::{Installed, OPERATOR, api_of, until, write};
+use crate::{Installed, OPERATOR, api_of, is_refused, until, write};
 
 const NAMESPACE: &str = "owned";
 /// A stranger's finalizer, which is none of ours.
@@ -157,8 +157,8 @@ async fn finalizers_and_statuses_are_the_operators_alone() {
     let jane = client(installed, "jane");
     let (cluster, _, status) = kinds().remove(0);
     let clusters = api_of(&jane, &cluster);
-    until(async || patch(&clusters, &json!([])).await.is_err()).await;
-    until(async || patch_status(&clusters, &status).await.is_err()).await;
+    until(async || is_refused(&patch(&clusters, &json!([])).await)).await;
+    until(async || is_refused(&patch_status(&clusters, &status).await)).await;
 
     for (object, own, status) in kinds() {
         let by_the_operator = api_of(&operator, &object);
@@ -206,7 +206,7 @@ async fn backups_may_be_restored_with_the_operators_finalizer_and_with_no_other_
         };
         object["metadata"]["namespace"] = json!("default");
         let strange = held(&object, &json!([own, "covey.dev/other"]));
-        until(async || write(&jane, &strange, "create", true).await.is_err()).await;
+        until(async || is_refused(&write(&jane, &strange, "create", true).await)).await;
         let refused = write(&jane, &strange, "create", true).await.unwrap_err();
         assert!(refused.contains("use a prefix of your own"), "{refused}");
         let restored = held(&object, &json!([own, FOREIGN]));
