@@ -370,9 +370,10 @@ pub(crate) async fn wrong_credentials(
     Ok(())
 }
 
-/// The operator dies at each write of a machine's life, which has `writes` at least, and another one ends it.
+/// The operator dies at every other write of a machine's life, which has `writes` at least, and another one ends it.
+/// In the worlds of T0 it dies at each (`operator/src/controllers/machine/tests`), and each provider at each of its calls.
 pub(crate) async fn dies_at_any_write(prefix: &str, cloud: Which, writes: u64) -> Result<()> {
-    let deaths = Deaths::asked_for();
+    let deaths = Deaths::asked_for_beside_the_model(2);
     dies_wherever(prefix, cloud, deaths, writes, FaultPlan::none).await
 }
 
