@@ -57,7 +57,7 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     if observed.cluster.metadata.deletion_timestamp.is_none() {
         backup::report(&mut plan.status, observed, now);
     }
-    status::keep_transition_times(&mut plan.status, observed);
+    status::conditions::keep_transition_times(&mut plan.status, observed);
     plan
 }
 

@@ -20,12 +20,12 @@ use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 
 mod addons;
-mod conditions;
+pub(super) mod conditions;
 pub(super) mod controllers;
 mod minimum;
 mod parts;
 
-pub(super) use conditions::{conditions, keep_transition_times};
+pub(super) use conditions::conditions;
 
 const BREAKER_PAUSE: Duration = Duration::from_secs(30);
 /// Pause between two looks at one that a probe waits for: it is woken.

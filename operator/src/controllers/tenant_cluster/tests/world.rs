@@ -62,9 +62,8 @@ pub(super) fn refusal() -> Failure {
     }
 }
 
-/// Within a second, as clocks are: what is stored of it is the second alone.
 pub(super) fn now() -> Timestamp {
-    "2026-11-21T12:00:00.7Z".parse().unwrap()
+    "2026-11-21T12:00:00.7Z".parse().unwrap() // within a second, as clocks are
 }
 
 pub(super) fn cluster(name: &str, uid: &str, spec: Value) -> TenantCluster {
