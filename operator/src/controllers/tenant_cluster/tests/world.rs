@@ -63,7 +63,7 @@ pub(super) fn refusal() -> Failure {
 }
 
 pub(super) fn now() -> Timestamp {
-    "2026-11-21T12:00:00.7Z".parse().unwrap() // within a second, as clocks are
+    "2026-11-21T12:00:00Z".parse().unwrap()
 }
 
 pub(super) fn cluster(name: &str, uid: &str, spec: Value) -> TenantCluster {
