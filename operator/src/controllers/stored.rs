@@ -13,11 +13,11 @@ pub(super) fn stored<T: Serialize + DeserializeOwned>(value: &T) -> T {
 
 /// A condition changes its time only with its status: else a status is written at every reconcile.
 pub(super) fn keep_their_times<'a>(
-    before: &[Condition],
+    before: Option<&Vec<Condition>>,
     after: impl IntoIterator<Item = &'a Condition>,
 ) {
     for told in after {
-        let mut before = before.iter();
+        let mut before = before.into_iter().flatten();
         let stayed = before.find(|c| c.type_ == told.type_ && c.status == told.status);
         if let Some(stayed) = stayed {
             assert_eq!(

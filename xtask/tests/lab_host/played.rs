@@ -126,19 +126,11 @@ async fn live(host: &Host, control_plane: &ControlPlane, address: &str) -> Resul
     let cpu = get("{.status.allocatable.cpu}");
     ensure!(cpu == "1", "{cpu} processors for pods");
     let memory = get("{.status.allocatable.memory}");
-    let bytes = bytes(&memory).with_context(|| format!("{memory:?} of memory for pods"))?;
+    let bytes = tenant_cp::validate::bytes(&memory);
+    let bytes = bytes.with_context(|| format!("{memory:?} of memory for pods"))?;
     ensure!(bytes <= MEMORY && bytes > MEMORY / 2, "{memory} for pods");
     ensure!(inside(host, "hostname")?.trim() == NAME);
     Ok(())
-}
-
-/// A quantity of memory, which is written in the largest unit that leaves no fraction: `946176Ki`, `924Mi`.
-fn bytes(quantity: &str) -> Result<u64> {
-    let units = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("", 0)];
-    let mut units = units.iter();
-    let read = units.find_map(|(unit, shift)| Some((quantity.strip_suffix(unit)?, shift)));
-    let (number, shift) = read.context("it has no unit that is known")?;
-    Ok(number.parse::<u64>()? << shift)
 }
 
 /// The join takes its own copies of the token away. What the machine was told stays, as a disk of KubeVirt does.

@@ -539,8 +539,8 @@ impl World {
         for _ in 0..crate::controllers::machine::MAX_STEPS {
             let plan = plan(&seen, self.now);
             let before = self.machine.status.as_ref();
-            let before = before.map_or_else(Vec::new, |before| before.conditions.clone());
-            keep_their_times(&before, &plan.status.conditions);
+            let before = before.map(|before| &before.conditions);
+            keep_their_times(before, &plan.status.conditions);
             let changed = self.machine.status.as_ref() != Some(&plan.status);
             if (plan.is_settled() || plan.reports_first()) && changed {
                 if !self.spend(budget) {

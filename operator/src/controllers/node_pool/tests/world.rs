@@ -230,8 +230,8 @@ impl World {
         for _ in 0..crate::controllers::node_pool::MAX_STEPS {
             let plan = self.plan();
             let before = self.pool.status.as_ref();
-            let before = before.map_or_else(Vec::new, |before| before.conditions.clone());
-            keep_their_times(&before, &plan.status.conditions);
+            let before = before.map(|before| &before.conditions);
+            keep_their_times(before, &plan.status.conditions);
             if plan.is_settled() {
                 if self.pool.status.as_ref() != Some(&plan.status) {
                     if !self.spend(budget) {

@@ -40,14 +40,14 @@ impl World {
             assert!(!self.wanted.contains(&target.key), "{}", target.key);
         }
         let before = self.cluster.status.as_ref();
-        let before = before.map_or_else(Vec::new, |before| before.conditions.clone());
+        let before = before.map(|before| &before.conditions);
         // That the API answers after silence is a transition of Ready, though it stays False.
         let told = plan.status.conditions.iter();
         let told = told.filter(|c| {
             let answers = Reason::ANSWERS.iter().any(|why| c.reason == *why);
             !(c.type_ == "Ready" && answers)
         });
-        keep_their_times(&before, told);
+        keep_their_times(before, told);
     }
 
     /// Reconciles until nothing is written any more: a rotation has the most steps.
