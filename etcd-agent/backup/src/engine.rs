@@ -68,7 +68,7 @@ pub struct Progress {
     pub looked: bool,
     /// Whether a full snapshot is being written.
     pub taking: bool,
-    /// The last revision that was read back.
+    /// The last revision of the deltas that were read back; 0 where there is none.
     pub durable: u64,
     /// When its event came, in milliseconds since 1970.
     pub durable_ms: u64,
@@ -84,6 +84,16 @@ pub struct Progress {
     pub waiting_since_ms: Option<u64>,
     /// Why it does not go on, and since when, in milliseconds since 1970.
     pub trouble: Option<(Trouble, u64)>,
+}
+
+impl Progress {
+    /// The last revision that is in the store for certain; 0 where that is not known. No delta ever follows a full snapshot of
+    /// what does not change, so that one counts, too, once it was found whole.
+    #[must_use]
+    pub fn last_revision(&self) -> u64 {
+        let full = self.verified.map_or(0, |full| full.revision);
+        self.durable.max(full)
+    }
 }
 
 /// Why a backup does not go on.

@@ -104,7 +104,7 @@ fn status(progress: &Progress, now_ms: u64) -> Status {
         looked: progress.looked,
         taking: progress.taking,
         now_ms,
-        durable: progress.durable,
+        durable: progress.last_revision(),
         waiting_since_ms: progress.waiting_since_ms,
         trouble: progress.trouble.map(|(trouble, since_ms)| Standing {
             what: trouble.to_string(),
@@ -266,6 +266,14 @@ mod tests {
         assert_eq!(said["verified"]["takenMs"], 5_000);
         let identity = said["identity"].as_str().unwrap();
         assert!(identity.starts_with("000000000004000-"), "{identity}");
+        assert_eq!(said["durable"], 42);
+        // No delta follows a snapshot of what does not change.
+        let snapshot_alone = Progress {
+            durable: 0,
+            ..progress
+        };
+        let said = serde_json::to_value(status(&snapshot_alone, 10_000)).unwrap();
+        assert_eq!(said["durable"], 7);
         let quiet = serde_json::to_value(status(&Progress::default(), 3)).unwrap();
         let nothing = json!({ "looked": false, "taking": false, "nowMs": 3, "durable": 0 });
         assert_eq!(quiet, nothing);

@@ -79,3 +79,29 @@ async fn any_revision_that_was_backed_up_comes_back_as_it_was() -> Result<()> {
     assert!(matches!(past, NotFound::TooOld), "{past}");
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_that_does_not_change_is_in_its_snapshot_and_comes_back() -> Result<()> {
+    let Some(mut world) = World::new().await? else {
+        return Ok(());
+    };
+    world.write_many(20).await?;
+    let store = Arc::new(Directory::new(&world.folder));
+    let mut running = Running::start(store.clone(), &world.etcd, world.options(quick(), "a"));
+    let progress = running
+        .until(|progress| progress.verified.is_some())
+        .await?;
+    assert_eq!(progress.last_revision(), world.last());
+    running.stop().await?;
+    // As for one that only looks.
+    let mut running = Running::start(store.clone(), &world.etcd, world.options(quick(), "b"));
+    let progress = running.until(|progress| progress.looked).await?;
+    assert_eq!(progress.last_revision(), world.last());
+    running.stop().await?;
+
+    let last = world.last();
+    let (revision, restored, _member) = world.restore(&*store, At::Revision(last), "quiet").await?;
+    assert_eq!(revision, last);
+    assert!(restored == world.history[&last]);
+    Ok(())
+}
