@@ -35,6 +35,7 @@ const LIMITS: Settings = Settings {
     streams: 8,
     window: 16 * 1024,
     handshake: Duration::from_secs(5),
+    idle: Duration::from_secs(120),
     grace: Duration::from_secs(5),
     at_once: false,
 };

@@ -231,7 +231,7 @@ fn builder(settings: &Settings) -> Builder<Tasks> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(settings.handshake)
+        .header_read_timeout(settings.idle)
         .max_buf_size(settings.window as usize);
     builder
         .http2()

@@ -16,8 +16,12 @@ pub struct Settings {
     /// Bytes of one connection that are read ahead of whoever asks for them; at least 8 KiB.
     /// Default 64 KiB.
     pub window: u32,
-    /// For the TLS handshake, and again for the head of a request. Default 10 s.
+    /// For the TLS handshake. Default 10 s.
     pub handshake: Duration,
+    /// For the head of a request of HTTP/1.1, from the answer to the one before. The client has to be who ends a connection that
+    /// nobody uses: what it sends as the server closes is lost, and what is no `GET` it may not send again. So longer than
+    /// clients keep them, which is 90 s in kube-apiserver (`IdleConnTimeout`, apimachinery/pkg/util/net/http.go). Default 120 s.
+    pub idle: Duration,
     /// For requests that run when the shutdown starts. Default 10 s.
     pub grace: Duration,
     /// Begins each request of HTTP/2 within the task of its connection, and gives it a task of its
@@ -35,6 +39,7 @@ impl Default for Settings {
             streams: 128,
             window: 64 * 1024,
             handshake: ten,
+            idle: Duration::from_secs(120),
             grace: ten,
             at_once: false,
         }

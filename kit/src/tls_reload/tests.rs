@@ -192,6 +192,39 @@ async fn a_peer_that_never_speaks_is_cut_and_gives_its_place_to_the_next() {
     );
 }
 
+#[tokio::test]
+async fn connection_that_waits_for_its_next_request_outlives_the_time_for_handshakes() {
+    let pair = pair();
+    let shutdown = Shutdown::new();
+    let settings = Settings {
+        handshake: Duration::from_millis(200),
+        ..Settings::default()
+    };
+    let server = start(&certificate(&pair), settings, &shutdown).await;
+    // One that is not held up by this machine.
+    let mut kept = loop {
+        if let Ok(stream) = connect(server.address, &pair).await {
+            break stream;
+        }
+    };
+    fetch(&mut kept).await;
+    tokio::time::sleep(2 * settings.handshake).await;
+    assert!(fetch(&mut kept).await.ends_with("hello"));
+}
+
+#[tokio::test]
+async fn connection_that_is_of_no_use_for_too_long_ends() {
+    let pair = pair();
+    let shutdown = Shutdown::new();
+    let settings = Settings {
+        idle: Duration::from_millis(200),
+        ..Settings::default()
+    };
+    let server = start(&certificate(&pair), settings, &shutdown).await;
+    let mut silent = connect(server.address, &pair).await.unwrap();
+    assert_eq!(silent.read(&mut [0; 8]).await.unwrap_or(0), 0);
+}
+
 /// Connects with HTTP/2.
 async fn connect_h2(
     address: SocketAddr,
@@ -250,6 +283,7 @@ async fn crowds_that_never_finish_a_request_keep_nobody_out() {
     let settings = Settings {
         connections: 8,
         handshake: Duration::from_secs(3600),
+        idle: Duration::from_secs(3600),
         ..Settings::default()
     };
     let server = start(&certificate(&pair), settings, &shutdown).await;

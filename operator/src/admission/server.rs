@@ -31,6 +31,7 @@ const LIMITS: tls_reload::Settings = tls_reload::Settings {
     streams: 64,
     window: 64 * 1024,
     handshake: Duration::from_secs(5),
+    idle: Duration::from_secs(120),
     grace: Duration::from_secs(10),
     at_once: false,
 };
