@@ -221,8 +221,9 @@ async fn connection_that_is_of_no_use_for_too_long_ends() {
         ..Settings::default()
     };
     let server = start(&certificate(&pair), settings, &shutdown).await;
-    let mut silent = connect(server.address, &pair).await.unwrap();
-    assert_eq!(silent.read(&mut [0; 8]).await.unwrap_or(0), 0);
+    let mut kept = connect(server.address, &pair).await.unwrap();
+    fetch(&mut kept).await;
+    assert_eq!(kept.read(&mut [0; 8]).await.unwrap_or(0), 0);
 }
 
 /// Connects with HTTP/2.

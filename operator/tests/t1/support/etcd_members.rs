@@ -14,7 +14,7 @@ mod volume;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
+use std::fmt::{Debug, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -184,6 +184,18 @@ impl EtcdMembers {
     /// Where the volume of a claim is.
     pub(crate) fn volume(&self, claim_uid: &str) -> PathBuf {
         self.dir.path().join("volumes").join(claim_uid)
+    }
+
+    /// What the processes wrote last, for the message of a failed wait.
+    pub(crate) fn last_words(&self) -> String {
+        let mut said = String::new();
+        for seat in 0..MEMBERS {
+            let log = std::fs::read(self.file(&format!("etcd-{seat}.log"))).unwrap_or_default();
+            let from = log.len().saturating_sub(LAST_WORDS);
+            let words = String::from_utf8_lossy(&log[from..]);
+            let _ = writeln!(said, "etcd-{seat} of {:?}: {words}", self.ports[seat]);
+        }
+        said
     }
 
     /// Where a member answers clients.

@@ -70,8 +70,9 @@ impl Stage {
     pub(crate) async fn whole(&self, within: Duration) -> Result<EtcdStatus> {
         let is_whole = |cluster: &TenantCluster| whole(cluster).is_some() && is_settled(cluster);
         let clusters = self.site.clusters();
-        let found = wait_for(&clusters, "demo", |c| c.is_some_and(is_whole), within).await?;
+        let found = wait_for(&clusters, "demo", |c| c.is_some_and(is_whole), within).await;
         found
+            .with_context(|| self.members.last_words())?
             .as_ref()
             .and_then(whole)
             .context("invariant: it was just seen")
