@@ -193,36 +193,23 @@ async fn a_peer_that_never_speaks_is_cut_and_gives_its_place_to_the_next() {
 }
 
 #[tokio::test]
-async fn connection_that_waits_for_its_next_request_outlives_the_time_for_handshakes() {
+async fn connection_that_waits_for_its_next_request_stays_for_longer_than_clients_keep_it() {
     let pair = pair();
     let shutdown = Shutdown::new();
-    let settings = Settings {
-        handshake: Duration::from_millis(200),
-        ..Settings::default()
-    };
-    let server = start(&certificate(&pair), settings, &shutdown).await;
-    // One that is not held up by this machine.
-    let mut kept = loop {
-        if let Ok(stream) = connect(server.address, &pair).await {
-            break stream;
-        }
-    };
-    fetch(&mut kept).await;
-    tokio::time::sleep(2 * settings.handshake).await;
-    assert!(fetch(&mut kept).await.ends_with("hello"));
-}
-
-#[tokio::test]
-async fn connection_that_is_of_no_use_for_too_long_ends() {
-    let pair = pair();
-    let shutdown = Shutdown::new();
-    let settings = Settings {
-        idle: Duration::from_millis(200),
-        ..Settings::default()
-    };
+    let settings = Settings::default();
     let server = start(&certificate(&pair), settings, &shutdown).await;
     let mut kept = connect(server.address, &pair).await.unwrap();
     fetch(&mut kept).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(100)).await;
+    tokio::time::resume();
+    let ended = tokio::time::timeout(Duration::from_millis(100), kept.read(&mut [0; 8])).await;
+    assert!(ended.is_err(), "{ended:?}");
+    assert!(fetch(&mut kept).await.ends_with("hello"));
+
+    tokio::time::pause();
+    tokio::time::advance(settings.idle).await;
+    tokio::time::resume();
     assert_eq!(kept.read(&mut [0; 8]).await.unwrap_or(0), 0);
 }
 
