@@ -346,12 +346,7 @@ fn ended(case: Node<'_, '_>) -> Ended {
         return Ended::NotRun;
     }
     if let Some(failure) = child(&["failure", "error"]) {
-        let why = failure.attribute("message").or(failure.text());
-        let line = why
-            .unwrap_or_default()
-            .lines()
-            .find(|line| !line.trim().is_empty());
-        return Ended::Failed(line.unwrap_or("it does not say why").trim().to_owned());
+        return Ended::Failed(why(failure));
     }
     let Some(skipped) = child(&["skipped"]) else {
         return Ended::Passed;
@@ -363,6 +358,27 @@ fn ended(case: Node<'_, '_>) -> Ended {
         Some(why) => Ended::Skipped(why.lines().next().unwrap_or_default().trim().to_owned()),
         None => Ended::NotRun,
     }
+}
+
+/// Most characters of why a test failed.
+const WORDS: usize = 400;
+/// What ginkgo puts before and after it.
+const FAILED: &str = "[FAILED]";
+const PLACE: &str = "In [It] at:";
+
+/// On one line. ginkgo writes it as the text, and its message is empty where the test gave none of its own.
+fn why(failure: Node<'_, '_>) -> String {
+    let said = [failure.attribute("message"), failure.text()];
+    let lines = said.into_iter().flatten().map(|said| {
+        let lines = said.lines().map(str::trim);
+        let lines = lines.take_while(|line| !line.starts_with(PLACE));
+        let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+        lines.join(" ")
+    });
+    let said = lines.into_iter().find(|said| !said.is_empty());
+    let said = said.as_deref().unwrap_or("it does not say why");
+    let said = said.trim_start_matches(FAILED).trim();
+    said.chars().take(WORDS).collect()
 }
 
 #[cfg(test)]

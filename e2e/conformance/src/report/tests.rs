@@ -7,7 +7,13 @@ use super::*;
 const JUNIT: &str = r#"<testsuites><testsuite name="Kubernetes e2e suite">
     <testcase name="[SynchronizedBeforeSuite]" time="1"/>
     <testcase name="[It] [sig-a] works [Conformance]" status="passed" time="2.5"/>
-    <testcase name="[It] [sig-a] fails [Conformance]" status="failed" time="3"><failure message="&#10;no pod&#10;more"/></testcase>
+    <testcase name="[It] [sig-a] fails [Conformance]" status="failed" time="3"><failure message="" type="failed">[FAILED] Timed out after 60.001s.
+Expected
+    &lt;string>: one
+to equal
+    &lt;string>: other
+In [It] at: kubelet.go:214 @ 11/30/26 17:16:15.596
+</failure></testcase>
     <testcase name="[It] [sig-a] is serial [Serial] [Conformance]" status="skipped" time="0"><skipped message="skipped"/></testcase>
     </testsuite></testsuites>"#;
 const LIST: &str = "- testname: A
@@ -43,7 +49,8 @@ fn each_name_of_the_list_is_counted_once_by_what_became_of_it() {
     let report = report(&parallel());
     assert_eq!((report.total, report.passed), (4, 1));
     assert_eq!(report.failed.len(), 1);
-    assert_eq!(report.failed[0].why, "no pod");
+    let why = "Timed out after 60.001s. Expected <string>: one to equal <string>: other";
+    assert_eq!(report.failed[0].why, why);
     assert_eq!(report.not_run.len(), 2);
     assert!((report.seconds["parallel"] - 5.5).abs() < 1e-9);
     assert!(!report.is_as_explained());
