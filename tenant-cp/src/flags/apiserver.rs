@@ -181,6 +181,8 @@ pub(super) const FLAGS: Table = Table {
             "default-unreachable-toleration-seconds",
             "delete-collection-workers",
             "disabled-metrics",
+            // docs/adr/0028.
+            "enable-aggregator-routing",
             "enable-priority-and-fairness",
             "etcd-compaction-interval",
             "etcd-count-metric-poll-period",
