@@ -6,13 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use kit_oci::image::{File, Image, Layer};
 use lab::{debian::Tree, images, packages, programs::Bins, progress::Progress};
 
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// What upstream's Dockerfile of agnhost installs, by Debian's names. Its netcat has to be OpenBSD's: network tests
-/// call `nc -v -t -w`, which busybox does not know.
+/// call `nc -v -t -w`, which busybox does not know; its wget busybox' own, which tries once: GNU's tries twenty times, and
+/// a test that asks whether something is unreachable waits minutes for each answer.
 const TREE: Tree<'static> = Tree {
     name: "agnhost",
     packages: &[
@@ -23,7 +24,6 @@ const TREE: Tree<'static> = Tree {
         "iproute2",
         "netcat-openbsd",
         "procps",
-        "wget",
     ],
     without: &[
         "/usr/share/doc/*",
@@ -43,6 +43,7 @@ nogroup:x:65534:
 user-defined-in-image:x:1000:
 group-defined-in-image:x:50000:user-defined-in-image
 ";
+const BUSYBOX: &str = "/bin/busybox";
 const SHELL: &str = "/bin/sh";
 /// The shell of Debian's busybox, which is 1.35, says what upstream's says where it fails, word for word as tests compare
 /// it, but drops variables that are no shell's names, such as `data-1`. Tests of ConfigMaps and Secrets look these up,
@@ -130,7 +131,12 @@ struct Layers {
 
 impl Layers {
     fn of(bins: &Bins, system: Layer) -> Result<Self> {
+        let mut busybox = images::busybox()?;
+        let program = busybox.iter().find(|file| file.path == BUSYBOX);
+        let mut wget = program.cloned().context("busybox has no program")?;
+        "/usr/bin/wget".clone_into(&mut wget.path);
         let agnhost = vec![
+            wget,
             File::program("/agnhost", bins.path("agnhost")?),
             File::link("/agnhost-2", "agnhost"),
             File::data("/localhost.crt", bins.path("localhost.crt")?),
@@ -140,7 +146,6 @@ impl Layers {
             File::text("/etc/passwd", PASSWD),
             File::text("/etc/group", GROUP),
         ];
-        let mut busybox = images::busybox()?;
         busybox.retain(|file| file.path != SHELL);
         let mut shell = File::text(SHELL, CHOOSES_SHELL);
         shell.mode = EXECUTABLE;
