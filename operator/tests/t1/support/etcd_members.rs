@@ -7,6 +7,7 @@
 //! Long because a member is a pod, a claim, a volume, a gate and a process, each of which the others wait for.
 
 mod flags;
+mod names;
 mod peers;
 mod pod_status;
 mod ports;
@@ -538,8 +539,9 @@ impl Stage {
             String::from_utf8(bytes.unwrap_or_default())
         };
         let cluster = (text("initial-cluster-state")?, text("initial-cluster")?);
-        let proxy = format!("HTTPS_PROXY=http://{}", self.proxy);
-        let mut args = vec![proxy, self.etcd.display().to_string()];
+        let mut args = names::resolving(&self.dir)?;
+        args.push(format!("HTTPS_PROXY=http://{}", self.proxy));
+        args.push(self.etcd.display().to_string());
         args.extend(flags(&name, &cluster, self.ports[seat], (&dir, &volume)));
         args.extend(own);
         let log = self.dir.join(format!("{name}.log"));
