@@ -57,6 +57,13 @@ fn each_name_of_the_list_is_counted_once_by_what_became_of_it() {
 }
 
 #[test]
+fn message_that_a_failure_has_is_said_on_one_line() {
+    let junit = JUNIT.replace(r#"message="""#, r#"message="&#10;no pod&#10;more""#);
+    let outcomes = outcomes(&junit, "parallel").unwrap();
+    assert_eq!(report(&outcomes).failed[0].why, "no pod more");
+}
+
+#[test]
 fn what_one_part_skips_counts_as_the_other_part_says() {
     let mut both = parallel();
     both.extend(serial());

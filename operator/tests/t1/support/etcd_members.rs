@@ -96,6 +96,7 @@ impl EtcdMembers {
         let starts = Arc::new(Mutex::new(Starts::default()));
         let stage = Stage {
             etcd: programs.etcd,
+            resolving: names::resolving(dir.path())?,
             dir: dir.path().to_owned(),
             client: client.clone(),
             namespace: namespace.to_owned(),
@@ -225,6 +226,8 @@ impl Drop for EtcdMembers {
 
 struct Stage {
     etcd: PathBuf,
+    /// What etcd is begun by.
+    resolving: Vec<String>,
     dir: PathBuf,
     client: Client,
     namespace: String,
@@ -539,7 +542,7 @@ impl Stage {
             String::from_utf8(bytes.unwrap_or_default())
         };
         let cluster = (text("initial-cluster-state")?, text("initial-cluster")?);
-        let mut args = names::resolving(&self.dir)?;
+        let mut args = self.resolving.clone();
         args.push(format!("HTTPS_PROXY=http://{}", self.proxy));
         args.push(self.etcd.display().to_string());
         args.extend(flags(&name, &cluster, self.ports[seat], (&dir, &volume)));

@@ -12,7 +12,7 @@ use anyhow::Result;
 
 use super::MEMBERS;
 
-/// Arguments of `env` that begin a program which finds the members by name; whoever is not root begins it as it is.
+/// Arguments of `env` that begin a program which finds the members by name, as a file in this folder says; whoever is not root begins it as it is.
 pub(super) fn resolving(folder: &Path) -> Result<Vec<String>> {
     if std::fs::metadata("/proc/self")?.uid() != 0 {
         return Ok(Vec::new());
