@@ -332,6 +332,12 @@ pub(crate) struct Rotate {
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["hold", "go_on"])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) generation: Option<u32>,
+    /// What becomes of nodes of before: Wait, InPlace or Replace
+    #[arg(long, value_name = "HOW", value_parser = ["Wait", "InPlace", "Replace"])]
+    pub(crate) nodes: Option<String>,
+    /// It is turned because a key of before was stolen: nobody is to believe that one any more
+    #[arg(long, conflicts_with_all = ["hold", "go_on"])]
+    pub(crate) compromised: bool,
     /// Let a rotation stay where it is
     #[arg(long)]
     pub(crate) hold: bool,

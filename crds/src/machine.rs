@@ -35,6 +35,7 @@ pub use status::{
     doc = "One worker of a node pool. The operator makes it; delete it to have the worker replaced.",
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$')").message("the name must be a DNS label of at most 52 characters that starts with a letter, because the node has the same name; create a NodePool instead, it names its Machines"),
     validation = Rule::new("self.spec.clusterName == oldSelf.spec.clusterName && self.spec.clusterUID == oldSelf.spec.clusterUID && self.spec.poolName == oldSelf.spec.poolName").message("clusterName, clusterUID and poolName of a Machine cannot change; delete the Machine to have it replaced"),
+    validation = Rule::new("has(self.spec.tenantNamespace) == has(oldSelf.spec.tenantNamespace) && (!has(self.spec.tenantNamespace) || self.spec.tenantNamespace == oldSelf.spec.tenantNamespace)").message("tenantNamespace of a Machine cannot change; delete the Machine to have it replaced"),
     validation = Rule::new("self.spec.version == oldSelf.spec.version && self.spec.provider == oldSelf.spec.provider").message("version and provider of a Machine cannot change; change the NodePool, which replaces its Machines"),
     validation = Rule::new("has(self.spec.kubelet) == has(oldSelf.spec.kubelet) && (!has(self.spec.kubelet) || self.spec.kubelet == oldSelf.spec.kubelet)").message("kubelet of a Machine cannot change; change the NodePool, which replaces its Machines"),
     validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.request) || (has(self.status) && has(self.status.request) && self.status.request.image == oldSelf.status.request.image && has(self.status.request.type) == has(oldSelf.status.request.type) && (!has(self.status.request.type) || self.status.request.type == oldSelf.status.request.type) && has(self.status.request.kernelBoot) == has(oldSelf.status.request.kernelBoot) && (!has(self.status.request.kernelBoot) || self.status.request.kernelBoot == oldSelf.status.request.kernelBoot) && has(self.status.request.account) == has(oldSelf.status.request.account) && (!has(self.status.request.account) || self.status.request.account == oldSelf.status.request.account))").message("status.request of a Machine cannot change: whatever is asked again must be the same; delete the Machine to have it replaced"),
@@ -58,11 +59,18 @@ pub struct MachineSpec {
     #[schemars(length(min = 1, max = 46))]
     pub cluster_name: String,
 
-    /// UID of the TenantCluster: one of the same name that is made anew is another one. Cannot
-    /// change. Required, no default. Example: `0a1b2c3d-1111-4222-8333-444455556666`.
+    /// UID that all parts of the TenantCluster bear (its own, or that in `status.identity`): one of the same name that
+    /// is made anew is another one. Cannot change. Required, no default.
+    /// Example: `0a1b2c3d-1111-4222-8333-444455556666`.
     #[serde(rename = "clusterUID")]
     #[schemars(length(min = 1, max = 64))]
     pub cluster_uid: String,
+
+    /// The tenant namespace, where its name is not made of `clusterName` and `clusterUID`. Cannot change. Default:
+    /// `covey-<clusterName>-<first ten characters of clusterUID>`. Example: `covey-standby-4f7ks-0a1b2c3d11`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub tenant_namespace: Option<String>,
 
     /// Name of the NodePool that made the machine. Cannot change. Required, no default.
     /// Example: `workers`.
@@ -123,6 +131,14 @@ impl Machine {
     pub fn adopts(&self) -> Option<(&str, &str)> {
         let annotations = self.metadata.annotations.as_ref()?;
         annotations.get(names::ANNOTATION_ADOPTS)?.split_once('/')
+    }
+
+    /// The namespace of the management cluster that holds all parts of its tenant cluster.
+    #[must_use]
+    pub fn tenant_namespace(&self) -> String {
+        let spec = &self.spec;
+        let told = spec.tenant_namespace.clone();
+        told.unwrap_or_else(|| names::tenant_namespace(&spec.cluster_name, &spec.cluster_uid))
     }
 
     /// Labels of everything in the tenant namespace that belongs to this machine.

@@ -9,6 +9,11 @@ pub const LABEL_TENANT_UID: &str = "covey.dev/tenant-cluster-uid";
 pub const LABEL_TENANT_NAME: &str = "covey.dev/tenant-cluster";
 /// Label: namespace of the TenantCluster, for people and to find the owner across namespaces.
 pub const LABEL_TENANT_NAMESPACE: &str = "covey.dev/tenant-cluster-namespace";
+/// Label on a tenant namespace that was made for another TenantCluster: UID of the one that took it over. It is written once,
+/// and only where it is not there, so nobody else can have it then.
+pub const LABEL_TAKEN_OVER_BY: &str = "covey.dev/taken-over-by";
+/// Label on a TenantCluster of the operator's own: a control plane that runs until somebody wants one of its version.
+pub const LABEL_STANDBY: &str = "covey.dev/standby";
 /// Label: which part of the control plane an object is (`etcd`, `control-plane`, …).
 pub const LABEL_COMPONENT: &str = "app.kubernetes.io/component";
 /// Value of [`LABEL_COMPONENT`] on virtual machines and their pods.

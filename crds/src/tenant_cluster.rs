@@ -17,6 +17,8 @@ mod backup;
 mod encryption;
 mod etcd;
 mod hibernation;
+mod identified;
+mod identity;
 mod maintenance;
 mod nodes;
 mod pod_metadata;
@@ -46,6 +48,7 @@ pub use hibernation::{
     Hibernation, HibernationPhase, HibernationSchedule, HibernationStatus, HibernationWake,
     HibernationWebhooks, IdleStatus, WebhooksStatus,
 };
+pub use identity::TenantIdentity;
 pub use maintenance::Maintenance;
 pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;
@@ -53,8 +56,8 @@ pub use pod_security::{PodSecurity, PodSecurityLevel};
 pub use profile::Profile;
 pub use resources::Resources;
 pub use rotation::{
-    AuthorityTurn, KeyTurn, KubeconfigTurn, NodeAuthorityTurn, NodesOfBefore, Rotation,
-    RotationPhase, RotationStatus, Turn,
+    AuthorityTurn, ClusterAuthorityTurn, KeyTurn, KubeconfigTurn, NodeAuthorityTurn, NodesOfBefore,
+    Rotation, RotationPhase, RotationStatus, Turn,
 };
 pub use scheduling::{Scheduling, Spread};
 pub use service_accounts::ServiceAccounts;
@@ -86,6 +89,7 @@ pub use upgrade::{
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')").message("the name must be a DNS label that starts with a letter (lower-case letters, digits and -, no dots), because it becomes part of a namespace's name"),
     validation = Rule::new(status::ADDED_POD_CIDR).field_path(".spec.network.podCIDR").message("network.podCIDR cannot be added later, unless it says what is in force (status.network.podCIDR); remove it or create a new tenant cluster"),
     validation = Rule::new(status::ADDED_SERVICE_CIDR).field_path(".spec.network.serviceCIDR").message("network.serviceCIDR cannot be added later, unless it says what is in force (status.network.serviceCIDR); remove it or create a new tenant cluster"),
+    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.identity) || (has(self.status) && has(self.status.identity) && self.status.identity == oldSelf.status.identity)").message("status.identity of a TenantCluster cannot change: all its parts bear it; delete the TenantCluster to have them removed"),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),

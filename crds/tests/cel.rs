@@ -43,6 +43,17 @@ fn in_force(mut object: Value) -> Value {
     object
 }
 
+/// One that took over what was made for another one.
+fn bears(uid: &str) -> Value {
+    let mut object = in_force(tc(&json!({})));
+    object["status"]["identity"] =
+        json!({"name": "standby-1-36-3-0", "namespace": "covey-system-standby", "uid": uid});
+    object
+}
+
+const IDENTITY: &str = "status.identity of a TenantCluster cannot change: all its parts bear it; delete the TenantCluster to \
+                        have them removed";
+
 fn storage(value: &Value) -> Value {
     tc(&json!({"etcd": {"storage": value}}))
 }
@@ -289,7 +300,14 @@ fn refused() -> Vec<Case> {
             network(&json!({"dnsDomain": "x.example"})),
             DOMAIN,
         ),
-        change(network(&json!({"dnsDomain": "x.example"})), none, DOMAIN),
+        change(
+            network(&json!({"dnsDomain": "x.example"})),
+            none.clone(),
+            DOMAIN,
+        ),
+        change(bears("u1"), bears("u2"), IDENTITY),
+        change(bears("u1"), in_force(none.clone()), IDENTITY),
+        change(bears("u1"), none, IDENTITY),
     ]
 }
 
@@ -350,6 +368,9 @@ fn what_is_right_is_let_through() {
             None,
             network(&json!({"podCIDR": "10.0.0.0/16", "serviceCIDR": "10.96.0.0/12"})),
         ),
+        // It is taken over once, and borne from then on.
+        (Some(none.clone()), bears("u1")),
+        (Some(bears("u1")), bears("u1")),
         // What may change.
         (
             Some(none.clone()),

@@ -82,6 +82,8 @@ const ONE_FORM: &str = "set exactly one of provider and locations: provider is t
                         location";
 const NO_WEIGHT: &str = "the weight of every location is 0, so no machine could be made anywhere; give one \
                          of them 1 or more";
+const MACHINE_NAMESPACE: &str =
+    "tenantNamespace of a Machine cannot change; delete the Machine to have it replaced";
 const MACHINE_LOCATION: &str = "location of a Machine cannot change; change the weights of the NodePool, \
                                 or delete the Machine to have it made where they say";
 const ROLLOUT: &str = "rollout.maxSurge and rollout.maxUnavailable cannot both be 0: no machine \
@@ -256,6 +258,11 @@ fn a_wrong_machine_is_refused_with_one_sentence_and_every_rule_is_tested() {
                 MACHINE_LOCATION,
             ),
             change(machine(&pods(30)), machine(&pods(31)), MACHINE_KUBELET),
+            change(
+                machine(&json!({"tenantNamespace": "a"})),
+                machine(&json!({"tenantNamespace": "b"})),
+                MACHINE_NAMESPACE,
+            ),
             change(
                 asked(image()),
                 asked(json!({"image": "b"})),

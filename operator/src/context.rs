@@ -24,6 +24,7 @@ use tenant_cp::network::{claims, overlay};
 use tenant_cp::problem::Problem;
 use tenant_cp::quota::exceeded::bounds;
 use tenant_cp::quota::grants::{Claim, Grants};
+use tokio::sync::Notify;
 
 use crate::backups::Backups;
 use crate::capacity::Capacity;
@@ -127,6 +128,8 @@ pub struct Context {
     pub rollout_queue: RolloutQueue,
     /// Who of the fleet may begin, as it was decided last.
     pub fleet_gate: FleetGate,
+    /// A TenantCluster changed, or went: as many as have since somebody waited for that.
+    pub clusters_changed: Notify,
     /// Hash of the templates that tenant clusters are made from now.
     pub templates: String,
     /// Ranges decided in this process: the store may not show them yet.
@@ -252,7 +255,7 @@ impl Context {
     #[must_use]
     pub fn overlay_of(&self, cluster: &TenantCluster) -> Option<Overlay> {
         let range = overlay::range(&cluster.spec.addons)?;
-        let uid = cluster.metadata.uid.as_deref()?;
+        let uid = cluster.identity_uid();
         let stores = &self.stores;
         let (machines, hosts) = (stores.machines.state(), stores.hosts.state());
         Some(members::overlay(uid, &machines, &hosts, &range))
@@ -372,7 +375,7 @@ impl Context {
         }
         let all = self.stores.clusters.state().into_iter();
         let own = all.filter(|c| self.shards.owns(&c.namespace().unwrap_or_default()));
-        own.filter_map(|c| c.metadata.uid.clone()).collect()
+        own.map(|c| c.identity_uid().to_owned()).collect()
     }
 
     /// Something of TenantClusters or FleetPolicies changed: who of the fleet may begin is decided anew when next asked for.
@@ -425,7 +428,7 @@ impl Context {
     pub fn trigger_next(&self) {
         let next = self.rollout_queue.next();
         for cluster in self.stores.clusters.state() {
-            let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+            let uid = cluster.identity_uid();
             if next.iter().any(|n| n == uid) {
                 // The receiver lives as long as the controller; without it nobody needs waking.
                 let _ = self.triggers.clusters.send(ObjectRef::from_obj(&*cluster));
@@ -433,7 +436,19 @@ impl Context {
         }
     }
 
-    /// Forgets what was remembered of a tenant cluster that is gone.
+    /// Forgets what was remembered of the parts of a TenantCluster that is gone, unless another one bears its identity.
+    pub fn forget_identity(&self, cluster: &TenantCluster) {
+        let all = self.stores.clusters.state();
+        let is_borne = all.iter().any(|other| {
+            other.identity_uid() == cluster.identity_uid()
+                && other.metadata.uid != cluster.metadata.uid
+        });
+        if !is_borne {
+            self.forget(cluster.identity_uid());
+        }
+    }
+
+    /// Forgets what was remembered of the parts that bear this UID.
     pub fn forget(&self, uid: &str) {
         self.breaker.close(uid);
         self.endpoint_breaker.close(uid);

@@ -49,6 +49,7 @@ use crate::outages;
 use crate::request_rate::Urgency;
 use crate::reserved_ranges;
 use crate::shards::plan::INSTALLATION;
+use crate::standby;
 use crate::state::{self, ControllerState};
 use crate::throttle::throttle;
 use crate::triggers::Triggered;
@@ -144,7 +145,8 @@ pub async fn run(
         policies,
         access_grants,
         namespaces,
-        outages::run(context, shutdown)
+        outages::run(context, shutdown),
+        standby::run::run(context, shutdown)
     );
 }
 
@@ -157,7 +159,7 @@ pub fn take_up(context: &Context, is_mine: impl Fn(&str) -> bool) {
     for cluster in &clusters {
         match is_mine(&cluster.namespace().unwrap_or_default()) {
             true => mine.push(cluster),
-            false => others.push(cluster.uid().unwrap_or_default()),
+            false => others.push(cluster.identity_uid().to_owned()),
         }
     }
     let at_rest = mine.iter().filter(|cluster| is_at_rest(cluster));
@@ -204,7 +206,7 @@ fn tenant_clusters(
             owned(
                 |cluster: Arc<TenantCluster>, context: Arc<Context>| async move {
                     let key = state::key_of(&*cluster);
-                    let (uid, urgency) = (cluster.uid().unwrap_or_default(), urgency(&cluster));
+                    let (uid, urgency) = (cluster.identity_uid().to_owned(), urgency(&cluster));
                     let work = tenant_cluster::reconcile(cluster, Arc::clone(&context));
                     let throttle = &context.throttle;
                     throttle.reconcile(&key, (&uid, urgency), work).await

@@ -12,6 +12,7 @@
 //! | [`context`] | handles to what every reconcile shares |
 //! | [`stores`], [`triggers`], [`watches`] | our kinds as last seen; what makes them be reconciled again |
 //! | [`shards`], [`membership`] | which part of the work is this replica's, and among whom it is shared |
+//! | [`standby`] | control planes that run before anybody asks for them, and who takes one over |
 //! | [`state`], [`throttle`] | failures, due times and metrics of one controller; pauses |
 //! | [`request_rate`], [`turns`] | how much one tenant may ask for; whose turn it is where nobody waits |
 //! | [`tenant_session`] | the only way to a tenant's API |
@@ -84,6 +85,7 @@ pub mod rollouts;
 pub mod rotation;
 pub mod run;
 pub mod shards;
+pub mod standby;
 pub mod state;
 pub mod status;
 pub mod stores;

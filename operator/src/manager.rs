@@ -28,6 +28,7 @@ use provider_static::provider::Static;
 use providers::Providers;
 use tenant_cp::Settings;
 use tenant_cp::rollout::revision;
+use tokio::sync::Notify;
 
 use crate::backups::{self, Backups};
 use crate::capacity::Capacity;
@@ -214,6 +215,7 @@ impl Manager {
                 settings.max_concurrent_rollouts,
             ),
             fleet_gate: FleetGate::default(),
+            clusters_changed: Notify::new(),
             templates: revision::templates(&settings),
             secrets: SecretWatches::new(client.clone(), triggers.clusters.clone()),
             reservations: Mutex::default(),
@@ -353,10 +355,12 @@ impl Manager {
 /// A TenantCluster changed, or went.
 fn on_cluster(context: &Context, cluster: &TenantCluster, there: bool) {
     context.fleet_changed();
+    context.clusters_changed.notify_one();
     if !there {
-        let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
-        context.forget(uid);
-        context.give_back(&cluster.namespace().unwrap_or_default(), uid);
+        let own = cluster.metadata.uid.as_deref().unwrap_or_default();
+        let uid = cluster.identity_uid();
+        context.forget_identity(cluster);
+        context.give_back(&cluster.namespace().unwrap_or_default(), own);
         context.throttle.forget(&state::key_of(cluster), uid);
     }
     if context.leadership.is_leader() {

@@ -224,9 +224,9 @@ fn leave(context: &Context) {
     for cluster in context.stores.clusters.state() {
         let namespace = cluster.namespace().unwrap_or_default();
         if !context.shards.owns(&namespace) {
-            let uid = cluster.uid().unwrap_or_default();
-            context.forget(&uid);
-            context.throttle.forget(&state::key_of(&*cluster), &uid);
+            let uid = cluster.identity_uid();
+            context.forget_identity(&cluster);
+            context.throttle.forget(&state::key_of(&*cluster), uid);
         }
     }
     for host in context.stores.hosts.state() {

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::names::tenant_namespace;
 use api::node_pool::locations::LocationRef;
 use api::{Host, Machine, NodePool, ProviderConfig, TenantCluster};
 use kit::shutdown::Shutdown;
@@ -44,7 +43,7 @@ struct Seen {
 /// When nodes of a pool's tenant cluster were heard; nothing where no location of the pool may be lost.
 #[must_use]
 pub fn heard(ctx: &Context, pool: &NodePool, cluster: Option<&TenantCluster>) -> Heard {
-    let uid = cluster.and_then(|cluster| cluster.metadata.uid.as_deref());
+    let uid = cluster.map(TenantCluster::identity_uid);
     match uid.filter(|_| pool.spec.has_failover()) {
         Some(uid) => ctx.tenants.silence().heard(uid, after(pool)),
         None => Heard::default(),
@@ -80,7 +79,7 @@ pub fn answers(ctx: &Context, pool: &NodePool, heard: &Heard) -> BTreeMap<String
 /// What came of the last try at the published endpoint; nothing where no location of the pool may be lost.
 #[must_use]
 pub fn endpoint(ctx: &Context, pool: &NodePool, cluster: Option<&TenantCluster>) -> Word {
-    let uid = cluster.and_then(|cluster| cluster.metadata.uid.as_deref());
+    let uid = cluster.map(TenantCluster::identity_uid);
     let uid = uid.filter(|_| pool.spec.has_failover());
     uid.map(|uid| ctx.endpoint_probes.word(uid))
         .unwrap_or_default()
@@ -153,7 +152,7 @@ fn try_hosts(ctx: &Context, pool: &NodePool, heard: &Heard) {
 /// Tries the published endpoint, where that is to be known now.
 fn try_endpoint(ctx: &Context, pool: &NodePool, cluster: Option<&TenantCluster>, heard: &Heard) {
     let namespace = pool.namespace().unwrap_or_default();
-    let Some((cluster, uid)) = cluster.and_then(|cluster| Some((cluster, cluster.uid()?))) else {
+    let Some((cluster, uid)) = cluster.map(|cluster| (cluster, cluster.identity_uid())) else {
         return;
     };
     // Those of other pools, too: the endpoint is everybody's who is not inside.
@@ -168,7 +167,7 @@ fn try_endpoint(ctx: &Context, pool: &NodePool, cluster: Option<&TenantCluster>,
     let quiet: Vec<_> = machines
         .map(|m| Some(heard.nodes.get(&m.name_any())?.unchanged_for))
         .collect();
-    let tried = ctx.endpoint_probes.tried(&uid);
+    let tried = ctx.endpoint_probes.tried(uid);
     if !is_probe_due(&quiet, after(pool), tried)
         || !ctx.shards.owns(&namespace)
         || ctx.leadership.ensure().is_err()
@@ -177,16 +176,16 @@ fn try_endpoint(ctx: &Context, pool: &NodePool, cluster: Option<&TenantCluster>,
     }
     let status = cluster.status.as_ref();
     let endpoint = status.and_then(|status| status.endpoint.clone());
-    let (Some(endpoint), Some(authority)) = (endpoint, ctx.tenants.authority(&uid)) else {
+    let (Some(endpoint), Some(authority)) = (endpoint, ctx.tenants.authority(uid)) else {
         return;
     };
     let target = Target {
-        namespace: tenant_namespace(&cluster.name_any(), &uid),
+        namespace: cluster.tenant_namespace(),
         endpoint,
         authority,
         dial: Arc::clone(&ctx.dial),
     };
-    ctx.endpoint_probes.begin(&uid, target);
+    ctx.endpoint_probes.begin(uid, target);
 }
 
 /// Wakes pools until the shutdown starts.

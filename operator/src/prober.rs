@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::TenantCluster;
-use api::names::tenant_namespace;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt as _};
 use tenant_cp::names;
@@ -83,11 +82,11 @@ fn renew(context: &Context, targets: &mut HashMap<String, Target>) {
             if !owned || !is_asked(&cluster) {
                 continue;
             }
-            let uid = cluster.uid().unwrap_or_default();
-            let known = context.tenants.session(&uid);
+            let uid = cluster.identity_uid();
+            let known = context.tenants.session(uid);
             // Of one that was silent when this process began, the other probes alone know how it is reached.
-            if let Some(session) = known.or_else(|| context.recovery_probes.session(&uid)) {
-                present.insert(tenant_namespace(&cluster.name_any(), &uid), session);
+            if let Some(session) = known.or_else(|| context.recovery_probes.session(uid)) {
+                present.insert(cluster.tenant_namespace(), session);
             }
         }
     }

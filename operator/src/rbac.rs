@@ -25,6 +25,8 @@ pub const TENANT_NAMESPACE_ROLE: &str = "covey-tenant-namespace";
 pub const WEBHOOK: &str = "covey-webhook";
 /// Name of the ClusterRole that the operator is bound to in users' namespaces.
 pub const USER_NAMESPACE_ROLE: &str = "covey-user-namespace";
+/// Name of the role in the namespace of control planes that wait.
+pub const STANDBY_ROLE: &str = "covey-standby";
 
 const WATCH: &[&str] = &["list", "watch"];
 const APPLY: &[&str] = &["create", "list", "patch"];
@@ -334,6 +336,16 @@ pub fn system_namespace() -> Vec<Rule> {
     rules
 }
 
+/// Where control planes wait that nobody has asked for: there alone TenantClusters are made and deleted.
+#[must_use]
+pub fn standby_namespace() -> Vec<Rule> {
+    vec![Rule::new(
+        &["covey.dev"],
+        &["tenantclusters"],
+        &["create", "delete"],
+    )]
+}
+
 /// The chart's roles.
 ///
 /// # Errors
@@ -358,6 +370,7 @@ pub fn yaml() -> anyhow::Result<String> {
         ours("ClusterRole", WEBHOOK, &webhook()),
         ours("ClusterRole", TENANT_NAMESPACE_ROLE, &tenant_namespace()),
         ours("ClusterRole", USER_NAMESPACE_ROLE, &user_namespace()),
+        ours("ClusterRole", STANDBY_ROLE, &standby_namespace()),
         ours("Role", "covey-operator", &system_namespace()),
         ours("Role", WEBHOOK, &webhook_system_namespace()),
     ];

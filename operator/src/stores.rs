@@ -214,12 +214,11 @@ impl Stores {
         );
     }
 
-    /// All TenantClusters but this one.
+    /// All TenantClusters but the one whose parts bear this UID.
     #[must_use]
     pub fn others(&self, uid: &str) -> Vec<Arc<TenantCluster>> {
         let all = self.clusters.state().into_iter();
-        all.filter(|c| c.metadata.uid.as_deref() != Some(uid))
-            .collect()
+        all.filter(|c| c.identity_uid() != uid).collect()
     }
 
     /// Hosts of a namespace that Machines have, by name and UID.
@@ -281,11 +280,11 @@ impl Stores {
         all.min_by_key(|policy| policy.rank())
     }
 
-    /// UIDs of all TenantClusters.
+    /// UIDs that the parts of all TenantClusters bear.
     #[must_use]
     pub fn cluster_uids(&self) -> Vec<String> {
         let all = self.clusters.state();
-        all.iter().filter_map(|c| c.metadata.uid.clone()).collect()
+        all.iter().map(|c| c.identity_uid().to_owned()).collect()
     }
 
     /// The quotas that bound a user's namespace.
@@ -328,7 +327,7 @@ impl Stores {
         let (namespace, name, uid) = (
             cluster.namespace(),
             cluster.name_any(),
-            cluster.uid().unwrap_or_default(),
+            cluster.identity_uid(),
         );
         let pools = self.pools.state();
         let of =

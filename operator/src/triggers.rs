@@ -12,7 +12,7 @@ use api::tenant_cluster::UpgradePhase;
 use api::{
     AccessGrant, BackupTarget, ConditionType, FleetPolicy, Host, Machine, MachineAddresses,
     NodePool, ProviderConfig, Reason, Restore, Snapshot, TenantCluster, TenantClusterStatus,
-    TenantQuota, names,
+    TenantQuota,
 };
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -345,9 +345,8 @@ impl Triggers {
         } else {
             let known = &self.with_workers;
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-            let uid = cluster.uid().unwrap_or_default();
-            known.remove(&uid);
-            let namespace = names::tenant_namespace(&cluster.name_any(), &uid);
+            known.remove(cluster.identity_uid());
+            let namespace = cluster.tenant_namespace();
             let _ = self.namespaces.send(ObjectRef::new(&namespace));
             for host in stores.hosts.state() {
                 if host.namespace() == cluster.namespace() {
@@ -492,7 +491,7 @@ impl Triggers {
         };
         for machine in stores.machines.state() {
             let spec = &machine.spec;
-            let home = names::tenant_namespace(&spec.cluster_name, &spec.cluster_uid);
+            let home = machine.tenant_namespace();
             let status = machine.status.as_ref();
             let known = status.map(|status| status.addresses.as_slice());
             let known = known.unwrap_or_default().iter().map(|known| &known.address);
@@ -526,7 +525,7 @@ impl Triggers {
         let has = (stores.has_workers(&cluster), stores.has_failover(&cluster));
         let known = &self.with_workers;
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.insert(cluster.uid().unwrap_or_default(), has) != Some(has) {
+        if known.insert(cluster.identity_uid().to_owned(), has) != Some(has) {
             let _ = self.clusters.send(key);
         }
     }
@@ -564,7 +563,7 @@ impl Facts {
     fn of(cluster: &TenantCluster) -> Self {
         let status = cluster.status.as_ref();
         Self {
-            uid: cluster.uid(),
+            uid: Some(cluster.identity_uid().to_owned()),
             going: cluster.metadata.deletion_timestamp.is_some(),
             paused: cluster.spec.paused,
             answers: status

@@ -119,7 +119,7 @@ pub fn of_member(v: &Validated, start: &GoldenStart) -> EtcdGolden {
     EtcdGolden {
         file: start.file.clone(),
         sha256: start.sha256.clone(),
-        token: v.uid.clone(),
+        token: v.identity.uid.clone(),
         peer_url: format!(
             "https://{}:{}",
             names::etcd_member(0),
@@ -273,7 +273,7 @@ mod tests {
             (golden.file.as_str(), golden.sha256.as_str()),
             ("a.db", "00")
         );
-        assert_eq!(golden.token, v.uid);
+        assert_eq!(golden.token, v.identity.uid);
         assert_eq!(golden.peer_url, "https://etcd-0:2380");
         let flags = json!({ "controlPlane": { "apiServer": { "extraArgs": {
             "audit-log-maxage": "3", "v": "4",

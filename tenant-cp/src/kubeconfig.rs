@@ -13,7 +13,7 @@ use pki::{Key, KeyPair, Store};
 use serde::Deserialize;
 
 use crate::generations::bundle;
-use crate::meta::{labels, meta};
+use crate::meta::{meta, users_labels};
 use crate::names;
 use crate::validate::validated::Validated;
 
@@ -39,7 +39,7 @@ pub fn kubeconfig(
     metadata.name = Some(api::names::kubeconfig_secret(&v.name));
     metadata.namespace = Some(v.namespace.clone());
     metadata.owner_references = owner.map(|owner| vec![owner]);
-    let mut labels = labels(v, "kubeconfig");
+    let mut labels = users_labels(v, "kubeconfig");
     // Cluster API's label; tools that look for kubeconfigs of clusters select by it.
     labels.insert("cluster.x-k8s.io/cluster-name".to_owned(), v.name.clone());
     metadata.labels = Some(labels);

@@ -5,23 +5,43 @@
 
 use std::collections::BTreeMap;
 
-use api::tenant_cluster::PodMetadata;
+use api::tenant_cluster::{PodMetadata, TenantIdentity};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::validate::validated::Validated;
 
-/// Labels of an object in the tenant namespace, or of the kubeconfig's Secret.
+/// Labels of an object in the tenant namespace.
 pub(crate) fn labels(v: &Validated, component: &str) -> BTreeMap<String, String> {
+    labels_by(&v.identity, component)
+}
+
+/// Labels of an object in the user's namespace: whoever took another identity over is called there as the user calls it.
+pub(crate) fn users_labels(v: &Validated, component: &str) -> BTreeMap<String, String> {
+    let identity = TenantIdentity {
+        name: v.name.clone(),
+        namespace: v.namespace.clone(),
+        uid: v.identity.uid.clone(),
+    };
+    labels_by(&identity, component)
+}
+
+fn labels_by(identity: &TenantIdentity, component: &str) -> BTreeMap<String, String> {
     let mut labels = selector(component);
     labels.insert(
         api::names::LABEL_MANAGED_BY.to_owned(),
         api::names::MANAGED_BY.to_owned(),
     );
-    labels.insert(api::names::LABEL_TENANT_UID.to_owned(), v.uid.clone());
-    labels.insert(api::names::LABEL_TENANT_NAME.to_owned(), v.name.clone());
+    labels.insert(
+        api::names::LABEL_TENANT_UID.to_owned(),
+        identity.uid.clone(),
+    );
+    labels.insert(
+        api::names::LABEL_TENANT_NAME.to_owned(),
+        identity.name.clone(),
+    );
     labels.insert(
         api::names::LABEL_TENANT_NAMESPACE.to_owned(),
-        v.namespace.clone(),
+        identity.namespace.clone(),
     );
     labels
 }

@@ -29,6 +29,9 @@ pub const SIGNED_UNTIL: &str = "covey.dev/signed-until";
 /// Annotation of the Secret of a later generation of `ca`: since when machines are made that believe it, RFC 3339, UTC. Nobody
 /// could see later what a node was told.
 pub const BELIEVED_SINCE: &str = "covey.dev/believed-since";
+/// Annotation of the Secret of a later generation of `ca` that was made because a key of before was stolen: since when machines
+/// are made that believe nothing else, RFC 3339, UTC.
+pub const BELIEVED_ALONE_SINCE: &str = "covey.dev/believed-alone-since";
 /// Annotation of pods of the control plane: hash of whom everybody is to believe the kube-apiserver by, and who signs its
 /// certificates, once that was turned.
 pub const CLUSTER_CA_HASH: &str = "covey.dev/cluster-authority-hash";

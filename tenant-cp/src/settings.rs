@@ -62,6 +62,10 @@ pub struct Settings {
     /// What new tenant clusters begin with in place of an empty etcd, by the whole version of Kubernetes (`1.36.3`): golden
     /// files of the image of etcd-agent. A version that is left out begins without data. Default: none.
     pub golden_starts: BTreeMap<String, GoldenStart>,
+    /// How many control planes run that nobody has asked for yet, by the whole version of Kubernetes (`1.36.3`): a new
+    /// TenantCluster of such a version that has no wishes of its own for its control plane takes one over. Each costs what a
+    /// tenant cluster costs. They are in the namespace of the operator's with `-standby` behind. Default: none.
+    pub standby: BTreeMap<String, u16>,
     /// Images of addons.
     pub images: AddonImages,
     /// Where address ranges come from for tenants that name none.
@@ -335,6 +339,14 @@ impl Default for ManagementApi {
     }
 }
 
+impl Settings {
+    /// The namespace of TenantClusters that nobody has asked for yet.
+    #[must_use]
+    pub fn standby_namespace(&self) -> String {
+        format!("{}-standby", self.operator_namespace)
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -347,6 +359,7 @@ impl Default for Settings {
             etcd_storage_classes: Vec::new(),
             etcd_image: "etcd:3.6.16-0".to_owned(),
             golden_starts: BTreeMap::new(),
+            standby: BTreeMap::new(),
             images: AddonImages::default(),
             network: NetworkSettings::default(),
             resources: DefaultResources::default(),

@@ -88,6 +88,7 @@ proptest! {
         other.name.clone_from(&one.name);
         other.namespace.clone_from(&one.namespace);
         other.uid.clone_from(&one.uid);
+        other.identity.clone_from(&one.identity);
         other.tenant_namespace.clone_from(&one.tenant_namespace);
         let (one, other) = (objects(&one, &a), objects(&other, &a));
         let other: BTreeMap<_, _> = other.iter().map(|object| (object.key(), object)).collect();
@@ -123,7 +124,7 @@ proptest! {
             let labels = object.value["metadata"]["labels"].as_object().unwrap();
             prop_assert_eq!(&labels[api::names::LABEL_MANAGED_BY], api::names::MANAGED_BY);
             if object.namespace.as_deref() != Some(&v.namespace) {
-                prop_assert_eq!(&labels[api::names::LABEL_TENANT_UID], &v.uid);
+                prop_assert_eq!(&labels[api::names::LABEL_TENANT_UID], &v.identity.uid);
             }
             for value in labels.values() {
                 let text = value.as_str().unwrap();

@@ -28,6 +28,20 @@ pub(super) async fn run(global: &Global, args: &Rotate) -> Result<Exit, Failure>
         let mend = format!("name one of {}", subjects.join(", "));
         return Err(Failure::new(Exit::Usage, &what, &mend));
     }
+    let asked = [
+        ("nodes", args.nodes.is_some()),
+        ("compromised", args.compromised),
+    ];
+    let unknown = asked.iter().filter(|(_, is_asked)| *is_asked);
+    let unknown = unknown.map(|(field, _)| *field);
+    let unknown = unknown.filter(|field| !fields(&args.what).iter().any(|it| it == field));
+    if let Some(field) = unknown.into_iter().next() {
+        let what = format!("{} is turned without --{field}", args.what);
+        let has = |subject: &&String| fields(subject).iter().any(|it| it == field);
+        let those: Vec<_> = subjects.iter().filter(has).map(String::as_str).collect();
+        let mend = format!("leave it out, or name one of {}", those.join(", "));
+        return Err(Failure::new(Exit::Usage, &what, &mend));
+    }
     let connection = connect(global).await?;
     let (client, namespace, name) = (&connection.client, &connection.namespace, &args.name);
     let cluster = find(client, namespace, name).await?;
@@ -52,11 +66,21 @@ pub(super) async fn run(global: &Global, args: &Rotate) -> Result<Exit, Failure>
 
 /// What can be turned: the fields of `spec.rotation`.
 fn subjects() -> Vec<String> {
+    properties("")
+}
+
+/// What can be said of one of them.
+fn fields(subject: &str) -> Vec<String> {
+    properties(&format!("/{subject}/properties"))
+}
+
+/// The fields in the definition at a place below those of `spec.rotation`.
+fn properties(place: &str) -> Vec<String> {
     let definition = serde_json::to_value(TenantCluster::crd()).unwrap_or_default();
     let versions = definition["spec"]["versions"].as_array();
     let schemas = versions.into_iter().flatten().filter_map(|version| {
         let path = "/schema/openAPIV3Schema/properties/spec/properties/rotation/properties";
-        version.pointer(path)?.as_object()
+        version.pointer(&format!("{path}{place}"))?.as_object()
     });
     schemas.flat_map(|all| all.keys().cloned()).collect()
 }
@@ -80,8 +104,16 @@ fn turn(cluster: &TenantCluster, args: &Rotate) -> (Value, String) {
     // A new tenant cluster has the first.
     let newest = told.chain(asked).max().unwrap_or(1);
     let generation = args.generation.unwrap_or(newest.saturating_add(1));
-    let said = format!("{what} is turned to generation {generation}");
-    (json!({ "generation": generation }), said)
+    let mut said = format!("{what} is turned to generation {generation}");
+    let mut turn = json!({ "generation": generation });
+    if let Some(nodes) = &args.nodes {
+        turn["nodes"] = json!(nodes);
+    }
+    if args.compromised {
+        turn["compromised"] = json!(generation);
+        said.push_str(", because a key of before was stolen");
+    }
+    (turn, said)
 }
 
 #[cfg(test)]
@@ -93,6 +125,8 @@ mod tests {
             name: "demo".to_owned(),
             what: "usersCA".to_owned(),
             generation,
+            nodes: None,
+            compromised: false,
             hold,
             go_on,
         }
@@ -120,6 +154,23 @@ mod tests {
         assert_eq!(next(&json!({ "usersCA": { "generation": 4 } }), &told), 7);
         let (named, _) = turn(&cluster(&json!({}), &told), &args(Some(6), false, false));
         assert_eq!(named, json!({ "generation": 6 }));
+    }
+
+    #[test]
+    fn stolen_key_is_said_of_the_generation_that_is_made() {
+        let of_cluster = Rotate {
+            what: "clusterCA".to_owned(),
+            nodes: Some("InPlace".to_owned()),
+            compromised: true,
+            ..args(None, false, false)
+        };
+        let (turn, said) = turn(&cluster(&json!({}), &json!([])), &of_cluster);
+        let wanted = json!({ "generation": 2, "nodes": "InPlace", "compromised": 2 });
+        assert_eq!(turn, wanted);
+        assert!(said.ends_with("was stolen"), "{said}");
+        let has = |subject: &str, field: &str| fields(subject).iter().any(|it| it == field);
+        assert!(has("clusterCA", "compromised") && has("clientCA", "nodes"));
+        assert!(!has("clientCA", "compromised") && !has("usersCA", "nodes"));
     }
 
     #[test]

@@ -92,6 +92,12 @@ async fn what_is_done_from_day_to_day_is_asked_for_in_objects() -> Result<()> {
     turned.expect(0, &[], &["usersCA is turned to generation 2"]);
     let unknown = shell.run("rotate demo everything").await?;
     unknown.expect(2, &[], &["there is no everything to turn", "usersCA"]);
+    let strange = shell.run("rotate demo usersCA --compromised").await?;
+    strange.expect(
+        2,
+        &[],
+        &["usersCA is turned without --compromised", "clusterCA"],
+    );
     shell
         .run("rotate demo usersCA --hold")
         .await?

@@ -25,6 +25,13 @@ pub struct NodePoolStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
+    /// The tenant namespace of its TenantCluster, where that took over a control plane that was made for another one: the
+    /// autoscaler that may size the pool is there. Absent where the name follows from name and UID of the TenantCluster.
+    /// Example: `covey-standby-1-35-4-0-0a1b2c3d11`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub tenant_namespace: Option<String>,
+
     /// Machines that there are and that are not being deleted, whatever their state; the scale
     /// subresource reads it. Example: 3.
     #[serde(default)]

@@ -21,6 +21,8 @@ with_backups! {
         Applying: Waiting, "Nothing; it takes seconds.";
         /// It is being deleted; the message says what still holds it.
         Deleting: Waiting, "If it stays: look at the finalizer or the object that the message names.";
+        /// A control plane that ran already was taken over, so nothing had to be started.
+        TookOver: Fine, "";
         /// `spec.paused` of the TenantCluster is true: nothing is changed but certificates that end.
         /// Cause: Somebody set it, most often for maintenance or a restore, and has not taken it back.
         Paused: Person, "Set `spec.paused` of the TenantCluster to false to go on.";

@@ -21,7 +21,7 @@ pub struct Rotation {
     /// cross-certificate beside what the new one signed, and all do. It waits for nodes that joined before they were told
     /// of the new one. Default: it stays as it is. Example: `{"generation": 2, "nodes": "Replace"}`.
     #[serde(default, rename = "clusterCA", skip_serializing_if = "Option::is_none")]
-    pub cluster_ca: Option<NodeAuthorityTurn>,
+    pub cluster_ca: Option<ClusterAuthorityTurn>,
 
     /// The authority `client-ca`, which signs client certificates of components, addons, the operator and kubelets. When it
     /// is over all of before are refused. Until then all are let in: it waits for nodes whose kubelets may have one of
@@ -137,8 +137,7 @@ pub struct KeyTurn {
     pub complete: Option<u32>,
 }
 
-/// An authority that is turned, and that nodes keep something of: kubelets a certificate of `clientCA`, nodes what they were told
-/// of `clusterCA` when they joined.
+/// An authority that is turned, and of which kubelets have a certificate.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeAuthorityTurn {
@@ -154,17 +153,53 @@ pub struct NodeAuthorityTurn {
     pub hold: bool,
 
     /// The generation whose rotation does not wait for nodes of before, 1 to 1000000: they are cut off as soon as all else is
-    /// done, and stay so until their machines are replaced. That of `clusterCA` does not wait for a kubeconfig that cannot be
-    /// written, either. For a key that was stolen. Default: it waits. Example: 2.
+    /// done, and stay so until their machines are replaced. For a key that was stolen. Default: it waits. Example: 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub complete: Option<u32>,
 
-    /// What becomes of nodes of before, `Wait`, `InPlace` or `Replace`: of `clientCA` of those whose kubelets may have a
-    /// certificate of before, of `clusterCA` of those that joined before they were told of the new one. Default: `Wait`.
+    /// What becomes of nodes whose kubelets may have a certificate of before: `Wait`, `InPlace` or `Replace`. Default: `Wait`.
     /// Example: `Replace`.
     #[serde(default, skip_serializing_if = "NodesOfBefore::is_default")]
     pub nodes: NodesOfBefore,
+}
+
+/// The authority by which everybody believes the kube-apiserver is turned: nodes keep what they were told of it when they
+/// joined.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterAuthorityTurn {
+    /// Which generation is to sign, 1 to 1000000; a new tenant cluster has the first. A number above all that there were
+    /// (`status.rotation`) makes a new one. One that is still believed signs again; one that was dropped cannot come
+    /// back. Required, no default. Example: 2.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub generation: u32,
+
+    /// `true`: the rotation stays where it is, and no machine is replaced for it. As long as nothing is dropped the
+    /// generations of before and after are both believed. Default: `false`. Example: `true`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
+
+    /// The generation whose rotation waits neither for nodes of before nor for a kubeconfig that cannot be written, 1 to
+    /// 1000000: those nodes are cut off as soon as all else is done, and stay so until their machines are replaced. For when
+    /// nothing may wait. Default: it waits. Example: 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub complete: Option<u32>,
+
+    /// What becomes of nodes that joined before they were told of the new one: `Wait`, `InPlace` or `Replace`. Default:
+    /// `Wait`. Example: `Replace`.
+    #[serde(default, skip_serializing_if = "NodesOfBefore::is_default")]
+    pub nodes: NodesOfBefore,
+
+    /// The generation that is made because a key of before was stolen, 1 to 1000000. kube-apiservers show no cross-certificate
+    /// for it: who believes those of before alone is refused as soon as it signs. So nodes are told of it before that, by
+    /// `nodes`, and again when the others are dropped, until none believes what whoever stole the key can sign. Pods that read
+    /// `kube-root-ca.crt` at their start alone have to be started anew before it signs; `Replace` does that. Set it together
+    /// with `generation`. Default: no key was stolen. Example: 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub compromised: Option<u32>,
 }
 
 /// What becomes of nodes of before, of which a rotation waits.
@@ -218,6 +253,12 @@ pub struct RotationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub believed_since: Option<String>,
+    /// Of `clusterCA` with `compromised` alone, while it waits for that: nodes of machines that were made before then, RFC 3339,
+    /// UTC, are to be told of the wanted generation before it signs (`Preparing`), or of nothing but it after the others were
+    /// dropped (`Dropping`). Example: `2027-01-31T12:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub told_since: Option<String>,
     /// What it waits for, and what would let it go on. Absent where it waits for nothing.
     /// Example: `kube-apiservers that believe generations 1 and 2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::backup::{BackupStatus, RestoreProgress};
 use super::encryption::EncryptionStatus;
 use super::hibernation::{HibernationStatus, IdleStatus};
+use super::identity::TenantIdentity;
 use super::rotation::RotationStatus;
 use super::upgrade::UpgradeStatus;
 use crate::condition::{ConditionStatus, ConditionType};
@@ -84,6 +85,12 @@ pub struct TenantClusterStatus {
     /// Example: `covey-demo-0a1b2c3d11`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+
+    /// The name and UID that all parts bear, where that is not its own: those of a control plane that ran already and that
+    /// it took over. Cannot change. Absent where the parts bear its own.
+    /// Example: `{"name": "standby-4f7ks", "namespace": "covey-standby", "uid": "0a1b2c3d-…"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<TenantIdentity>,
 
     /// Address ranges in force; given once, then kept until the tenant cluster is deleted.
     /// Example: `{"podCIDR": "10.128.0.0/18", "serviceCIDR": "100.64.0.0/20", "dnsDomain":

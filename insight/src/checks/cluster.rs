@@ -130,7 +130,7 @@ fn tenant_namespace(
                         "save what is needed at once; `kubectl get namespace {name} -o yaml` says what still holds it"
                     ),
                 )
-            } else if uid != cluster.uid().as_ref() {
+            } else if uid.map(String::as_str) != Some(cluster.identity_uid()) {
                 error(
                     &format!(
                         "the namespace {name} is not this tenant cluster's: its label {LABEL_TENANT_UID} is another"

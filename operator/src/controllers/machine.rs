@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::machine::MachinePhase;
-use api::{Machine, Reason, names};
+use api::{Machine, Reason};
 use jiff::Timestamp;
 use kit::panics::Panicked;
 use kit_client::errors::{Class, Classify};
@@ -101,7 +101,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
     if observed.home().is_some() {
         let cluster = &observed.machine.spec.cluster_uid;
         ctx.vms
-            .ensure(cluster, &tenant_namespace(&observed.machine));
+            .ensure(cluster, &observed.machine.tenant_namespace());
     }
     for _ in 0..MAX_STEPS {
         let plan = plan::plan(&observed, Timestamp::now());
@@ -165,10 +165,4 @@ pub fn error_policy(machine: Arc<Machine>, error: &Error, ctx: Arc<Context>) -> 
         "reconcile of Machine {key} failed"
     );
     Requeue::requeue(ctx.machine_state.retry(&key, class))
-}
-
-/// The tenant namespace that a Machine's virtual machine is in.
-#[must_use]
-pub fn tenant_namespace(machine: &Machine) -> String {
-    names::tenant_namespace(&machine.spec.cluster_name, &machine.spec.cluster_uid)
 }

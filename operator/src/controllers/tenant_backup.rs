@@ -42,7 +42,7 @@ pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result
     let (key, state) = (state::key_of(&*cluster), &ctx.backup_state);
     if !concerns(&cluster) || cluster.spec.paused || cluster.metadata.deletion_timestamp.is_some() {
         // What runs of a test runs on, and holds up nobody else's.
-        ctx.backups.end_test(&cluster.uid().unwrap_or_default());
+        ctx.backups.end_test(cluster.identity_uid());
         return Ok(state.succeeded(&key, None));
     }
     let work = run_to_end(&ctx, &cluster);
@@ -62,7 +62,7 @@ async fn run_to_end(
         let now = Timestamp::now();
         let plan = plan::plan(&observed, &settings, now);
         if plan.is_settled() {
-            let uid = cluster.uid().unwrap_or_default();
+            let uid = cluster.identity_uid().to_owned();
             match plan.tests {
                 true => ctx.backups.hold_test(&uid),
                 false => ctx.backups.end_test(&uid),
@@ -80,7 +80,7 @@ async fn run_to_end(
 
 /// Tells, and has it said where it is news.
 fn tell(ctx: &Context, cluster: &Arc<TenantCluster>, said: Option<Said>, is_news: bool) {
-    let uid = cluster.uid().unwrap_or_default();
+    let uid = cluster.identity_uid().to_owned();
     let is_said = said.is_some_and(|said| ctx.backups.publish(&uid, said));
     if is_said || is_news {
         let cluster = ObjectRef::from_obj(&**cluster);

@@ -93,7 +93,7 @@ pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result
     let (key, state) = (state::key_of(&*cluster), &ctx.cluster_state);
     let work = run_to_end(&ctx, &namespace, &name);
     let result = state.measure(&ctx.progress, &key, work).await;
-    let uid = cluster.uid().unwrap_or_default();
+    let uid = cluster.identity_uid().to_owned();
     if let Err(error) = &result {
         let class = error.class();
         if state.is_told(&key, class) {
@@ -111,7 +111,7 @@ pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result
     let found = ctx.stores.clusters.get(&ObjectRef::from_obj(&*cluster));
     if found.is_none_or(|found| found.uid() != cluster.uid()) {
         // It went meanwhile: what was begun for it since is forgotten too.
-        ctx.forget(&uid);
+        ctx.forget_identity(&cluster);
     }
     Ok(state.succeeded(&key, result?.and_then(|plan| plan.requeue_after)))
 }
@@ -302,5 +302,5 @@ fn watch_secrets(ctx: &Context, observed: &Observed) {
 }
 
 fn uid(observed: &Observed) -> String {
-    observed.cluster.uid().unwrap_or_default()
+    observed.cluster.identity_uid().to_owned()
 }

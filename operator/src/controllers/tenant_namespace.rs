@@ -13,7 +13,7 @@ use kit::panics::Panicked;
 use kit_client::errors::{Class, Classify};
 use kit_client::write::Deletion;
 use kit_objects::kinds;
-use kube::api::{ListParams, Patch, PatchParams, PropagationPolicy};
+use kube::api::{Patch, PatchParams, PropagationPolicy};
 use kube::runtime::controller::Action as Requeue;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Resource, ResourceExt};
@@ -26,11 +26,9 @@ mod tests;
 use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::orphans::TenantNamespace;
+use crate::standby::takeover;
 use crate::state;
 use plan::{Action, Owner, Plan, Presence};
-
-/// TenantClusters of one page of a list.
-const PAGE: u32 = 500;
 
 /// Metadata of a TenantCluster.
 type ClusterMeta = kube::api::PartialObjectMeta<TenantCluster>;
@@ -108,8 +106,10 @@ fn is_in_order(ctx: &Context, seen: &TenantNamespace) -> bool {
         return true;
     };
     let key = ObjectRef::<TenantCluster>::new(owner.name).within(owner.namespace);
+    let bears = |cluster: &TenantCluster| cluster.identity_uid() == owner.uid;
     let found = ctx.stores.clusters.get(&key);
-    let there = found.is_some_and(|found| found.uid().as_deref() == Some(owner.uid));
+    let there = found.is_some_and(|found| bears(&found))
+        || ctx.stores.clusters.state().iter().any(|found| bears(found));
     seen.metadata.deletion_timestamp.is_some() || there && !plan::is_marked(&seen.metadata)
 }
 
@@ -117,25 +117,23 @@ fn is_in_order(ctx: &Context, seen: &TenantNamespace) -> bool {
 /// have been changed, and a kind that is not known just now has no objects either.
 async fn presence(ctx: &Context, owner: &Owner<'_>) -> Result<Presence, Error> {
     let failed = |e| Error::Read("TenantClusters", Box::new(e));
-    let is_it = |found: &ClusterMeta| found.metadata.uid.as_deref() == Some(owner.uid);
+    let is_it = |found: &ClusterMeta| {
+        found
+            .metadata
+            .uid
+            .as_deref()
+            .is_some_and(|uid| owner.is(uid))
+    };
     let named = Api::<ClusterMeta>::namespaced(ctx.client.clone(), owner.namespace);
     let found = named.get_opt(owner.name).await.map_err(failed)?;
     if found.as_ref().is_some_and(is_it) {
         return Ok(Presence::Present);
     }
-    let all = Api::<ClusterMeta>::all(ctx.client.clone());
-    // Without a resource version: what a quorum of etcd says.
-    let mut params = ListParams::default().limit(PAGE);
-    loop {
-        let list = all.list(&params).await.map_err(failed)?;
-        if list.items.iter().any(is_it) {
-            return Ok(Presence::Present);
-        }
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => return Ok(Presence::Absent),
-        }
-    }
+    let is_there = takeover::is_there(&ctx.client, |uid| owner.is(uid)).await;
+    Ok(match is_there.map_err(failed)? {
+        true => Presence::Present,
+        false => Presence::Absent,
+    })
 }
 
 async fn carry_out(ctx: &Context, live: &TenantNamespace, plan: &Plan) -> Result<(), Error> {

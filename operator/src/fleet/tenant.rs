@@ -74,7 +74,7 @@ impl Tenant {
         let known = ready.filter(|c| c.status != ConditionStatus::Unknown.as_str());
         let created = cluster.metadata.creation_timestamp.as_ref();
         Self {
-            uid: cluster.uid().unwrap_or_default(),
+            uid: cluster.identity_uid().to_owned(),
             name: format!(
                 "{}/{}",
                 cluster.namespace().unwrap_or_default(),

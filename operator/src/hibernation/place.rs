@@ -95,7 +95,7 @@ pub fn sleeper(valid: &Validated, since: Timestamp, pods: &[Value]) -> Sleeper {
     let is_seen = endpoint.external_traffic_policy == Some(ExternalTrafficPolicy::Local);
     let ranges = endpoint.source_ranges.iter().filter(|_| is_seen);
     Sleeper {
-        uid: valid.uid.clone(),
+        uid: valid.identity.uid.clone(),
         since,
         server: pods.iter().find_map(server),
         source_ranges: ranges.cloned().collect(),

@@ -99,9 +99,7 @@ async fn machine_of(client: &Client, host: &Host, claim: &HostClaim) -> Result<M
 /// What the machine is told, and the digest of the authority that its kubelet will believe.
 async fn told(client: &Client, machine: &Machine) -> Result<(String, String), Failure> {
     let name = names::user_data_secret(&machine.name_any());
-    let (cluster, uid) = (&machine.spec.cluster_name, &machine.spec.cluster_uid);
-    let namespace = names::tenant_namespace(cluster, uid);
-    let secrets = Api::<Secret>::namespaced(client.clone(), &namespace);
+    let secrets = Api::<Secret>::namespaced(client.clone(), &machine.tenant_namespace());
     let found = secrets.get_opt(&name).await;
     let found = found.map_err(|error| unread("Secret", &name, &error))?;
     let ours =

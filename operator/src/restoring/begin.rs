@@ -40,7 +40,7 @@ pub fn can_begin(restore: &Restore, cluster: &TenantCluster) -> bool {
     };
     let of_it = is_of(restore, cluster)
         && status.cluster_uid.is_some()
-        && status.cluster_uid == cluster.uid()
+        && status.cluster_uid.as_deref() == Some(cluster.identity_uid())
         && status.cluster_id.as_deref() == source(restore, cluster)
         && fits;
     // What was made for a loss is for that etcd cluster, and for none that took its place meanwhile.
@@ -120,7 +120,7 @@ fn is_of(restore: &Restore, cluster: &TenantCluster) -> bool {
 #[must_use]
 pub fn other<'a>(restore: &'a Restore, cluster: &TenantCluster) -> Option<&'a str> {
     let from = restore.spec.from.as_ref()?.cluster_uid.as_deref()?;
-    (Some(from) != cluster.metadata.uid.as_deref()).then_some(from)
+    (from != cluster.identity_uid()).then_some(from)
 }
 
 /// What it becomes of another TenantCluster that is brought into it: it says so itself, from when it is made.

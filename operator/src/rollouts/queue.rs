@@ -66,7 +66,7 @@ impl Turn {
         Self {
             purpose,
             created: created.map_or(now, |created| created.0),
-            uid: cluster.uid().unwrap_or_default(),
+            uid: cluster.identity_uid().to_owned(),
             namespace: cluster.namespace().unwrap_or_default(),
         }
     }

@@ -26,6 +26,9 @@ pub struct Facts {
     pub holders: Known<bool>,
     /// What the others signed that is in use yet and that Covey cannot replace, for people; absent where there is nothing.
     pub outstanding: Known<String>,
+    /// Who has to be told of the wanted one before it signs, or that nothing but it is believed any more after the others were
+    /// dropped, for people; absent where that is nobody.
+    pub untold: Known<String>,
     /// Whether verifiers are to be replaced, or are being replaced, that believe something else.
     pub is_spreading: bool,
     /// What else changes the tenant cluster now, for people: nothing is begun beside it.

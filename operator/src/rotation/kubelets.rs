@@ -129,13 +129,20 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
+/// Whether a rotation waits for nodes.
+#[must_use]
+pub fn is_for_nodes(told: &RotationStatus) -> bool {
+    let is_of_nodes = [NAME, CLUSTER].contains(&told.name.as_str());
+    let is_draining = is_of_nodes && told.phase == RotationPhase::Draining;
+    is_draining || told.told_since.is_some()
+}
+
 /// Whether a rotation waits until Machines of before have gone.
 #[must_use]
 pub fn are_awaited(cluster: &TenantCluster) -> bool {
-    let is_waiting = |told: &RotationStatus| told.phase == RotationPhase::Draining;
     [NAME, CLUSTER]
         .iter()
-        .any(|name| told(cluster, name).is_some_and(is_waiting))
+        .any(|name| told(cluster, name).is_some_and(is_for_nodes))
 }
 
 fn told<'a>(cluster: &'a TenantCluster, name: &str) -> Option<&'a RotationStatus> {
@@ -153,7 +160,10 @@ pub fn replaced_before(cluster: &TenantCluster) -> Option<Timestamp> {
     let clients = clients.and_then(|it| signs(NAME, it.generation)?.signed_until.as_ref());
     let own = rotation.cluster_ca.as_ref();
     let own = own.filter(|it| it.nodes == NodesOfBefore::Replace && !it.hold);
-    let own = own.and_then(|it| signs(CLUSTER, it.generation)?.believed_since.as_ref());
+    let own = own.and_then(|it| {
+        let untold = untold(cluster, it.generation);
+        untold.or_else(|| signs(CLUSTER, it.generation)?.believed_since.as_ref())
+    });
     let both = clients.into_iter().chain(own);
     both.filter_map(|since| since.parse().ok()).max()
 }
@@ -173,6 +183,10 @@ pub fn renewed_before(cluster: &TenantCluster) -> Option<Timestamp> {
     let own = own.map(|it| (CLUSTER, it.generation));
     let mut last = None;
     for (name, generation) in clients.into_iter().chain(own) {
+        if let Some(untold) = untold(cluster, generation).filter(|_| name == CLUSTER) {
+            last = last.max(Some(untold.parse().ok()?));
+            continue;
+        }
         let told = told(cluster, name);
         let is_over =
             told.is_some_and(|told| told.signs == generation && told.phase == RotationPhase::Idle);
@@ -188,6 +202,13 @@ pub fn renewed_before(cluster: &TenantCluster) -> Option<Timestamp> {
         last = last.max(Some(since?.parse().ok()?));
     }
     last.map(next_second)
+}
+
+/// Since when machines are made that are told what nodes have to be told of the cluster's authority, while it waits for those;
+/// none where it does not, or where the status is of another generation.
+fn untold(cluster: &TenantCluster, generation: u32) -> Option<&String> {
+    let told = told(cluster, CLUSTER).filter(|told| told.generation == generation);
+    told.and_then(|told| told.told_since.as_ref())
 }
 
 /// The first whole second that is not before: a status keeps no more of a time, and what is compared with what it keeps has

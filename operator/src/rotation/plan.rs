@@ -33,6 +33,8 @@ pub enum Wait {
     Holders,
     /// What others signed, and nobody but its holders can replace, is in use no more.
     Outstanding,
+    /// Nodes that nothing but themselves would tell are told.
+    Untold,
     /// Something is not known.
     Unknown(&'static str),
     /// Something else changes the tenant cluster.
@@ -104,6 +106,7 @@ fn make(facts: &Facts, target: u32) -> Result<Step, Wait> {
 
 fn sign(facts: &Facts, target: u32) -> Result<Step, Wait> {
     holds(facts.verifiers, Wait::Verifiers)?;
+    is_nobody(&facts.untold, Wait::Untold)?;
     Ok(Step::Sign(target))
 }
 
@@ -112,21 +115,20 @@ fn at_target(facts: &Facts) -> (RotationPhase, Result<Step, Wait>) {
     let mut others = facts.believed.clone();
     others.remove(&facts.signs);
     if others.is_empty() {
-        return match facts.is_spreading && !facts.dropped.is_empty() {
-            true => (RotationPhase::Dropping, Err(Wait::Verifiers)),
-            false => (RotationPhase::Idle, Err(Wait::Verifiers)),
+        let untold = is_nobody(&facts.untold, Wait::Untold);
+        return match (facts.dropped.is_empty(), facts.is_spreading, untold) {
+            (false, true, _) => (RotationPhase::Dropping, Err(Wait::Verifiers)),
+            (false, false, Err(wait)) => (RotationPhase::Dropping, Err(wait)),
+            (true, ..) | (false, false, Ok(())) => (RotationPhase::Idle, Err(Wait::Verifiers)),
         };
     }
     if let Err(wait) = holds(facts.holders, Wait::Holders) {
         return (RotationPhase::Switching, Err(wait));
     }
     // Another rollout may be under way: one that is to believe less is not put on top of it.
-    let next = match (holds(facts.verifiers, Wait::Verifiers), &facts.outstanding) {
-        (Err(wait), _) => Err(wait),
-        (Ok(()), Known::Absent) => Ok(Step::Drop(others)),
-        (Ok(()), Known::Known(_)) => Err(Wait::Outstanding),
-        (Ok(()), Known::Unknown { why }) => Err(Wait::Unknown(why)),
-    };
+    let next = holds(facts.verifiers, Wait::Verifiers)
+        .and_then(|()| is_nobody(&facts.outstanding, Wait::Outstanding))
+        .map(|()| Step::Drop(others));
     (RotationPhase::Draining, next)
 }
 
@@ -134,6 +136,14 @@ fn holds(known: Known<bool>, wait: Wait) -> Result<(), Wait> {
     match known {
         Known::Known(true) => Ok(()),
         Known::Known(false) | Known::Absent => Err(wait),
+        Known::Unknown { why } => Err(Wait::Unknown(why)),
+    }
+}
+
+fn is_nobody(left: &Known<String>, wait: Wait) -> Result<(), Wait> {
+    match left {
+        Known::Absent => Ok(()),
+        Known::Known(_) => Err(wait),
         Known::Unknown { why } => Err(Wait::Unknown(why)),
     }
 }

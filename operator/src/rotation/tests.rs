@@ -29,6 +29,7 @@ fn asked() -> Facts {
         verifiers: Known::Known(true),
         holders: Known::Known(true),
         outstanding: Known::Absent,
+        untold: Known::Absent,
         is_spreading: false,
         busy: None,
     }
@@ -63,6 +64,11 @@ fn phases_come_one_after_the_other_and_each_waits_for_what_it_depends_on() {
     };
     is(&spreads, RotationPhase::Preparing, Err(Wait::Verifiers));
     is(&both(), RotationPhase::Preparing, Ok(Step::Sign(2)));
+    let untold = Facts {
+        untold: Known::Known("nodes".to_owned()),
+        ..both()
+    };
+    is(&untold, RotationPhase::Preparing, Err(Wait::Untold));
     let switches = Facts {
         signs: 2,
         holders: no,

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tenant_cp::validate::rotation::refusal as refusal_of;
 
 use super::facts::Facts;
-use super::kubelets::{CLUSTER, NAME};
+use super::kubelets::is_for_nodes;
 use super::plan::{Decision, MOST, Step, Wait};
 
 /// Most characters of what it waits for, as the schema has it.
@@ -36,9 +36,7 @@ pub struct Subject {
 /// does not wait for it.
 #[must_use]
 pub fn goes_on(told: &RotationStatus) -> bool {
-    let is_of_nodes = [NAME, CLUSTER].contains(&told.name.as_str());
-    let is_for_nodes = is_of_nodes && told.phase == RotationPhase::Draining;
-    told.phase != RotationPhase::Idle && !is_for_nodes
+    told.phase != RotationPhase::Idle && !is_for_nodes(told)
 }
 
 /// The entry of the status; none where there is nothing to tell.
@@ -67,6 +65,7 @@ pub fn status(
         previous_until: None,
         signed_until: None,
         believed_since: None,
+        told_since: None,
     })
 }
 
@@ -88,6 +87,7 @@ fn waiting_for(subject: Subject, facts: &Facts, decision: &Decision) -> Option<S
         Wait::Verifiers => format!("{verifiers} that all believe {all}"),
         Wait::Holders => format!("{} generation {}", subject.holders, facts.signs),
         Wait::Outstanding => facts.outstanding.clone().there()?,
+        Wait::Untold => facts.untold.clone().there()?,
         Wait::Unknown(why) => format!("what cannot be seen now: {why}"),
         Wait::Busy(what) => what.to_owned(),
         Wait::Hold => format!("spec.rotation.{name}.hold to be false"),
@@ -122,7 +122,8 @@ pub fn progress(subject: Subject, facts: &Facts, decision: &Decision) -> Option<
         (Some(Step::Make(generation)), _) => format!("generation {generation} is made"),
         (Some(Step::Sign(generation)), _) => format!("generation {generation} signs from now on"),
         (Some(Step::Drop(others)), _) => format!("no longer believed: {}", listed(others)),
-        (None, Some(Wait::Hold | Wait::Unasked | Wait::Outstanding)) | (None, None) => return None,
+        (None, Some(Wait::Hold | Wait::Unasked | Wait::Outstanding | Wait::Untold))
+        | (None, None) => return None,
         (None, Some(_)) => format!("it waits for {}", waiting_for(subject, facts, decision)?),
     };
     let name = subject.name;

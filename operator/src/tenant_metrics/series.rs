@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use api::condition::is_true;
 use api::machine::MachinePhase;
-use api::names::tenant_namespace;
 use api::{ConditionType, Machine, NodePool, TenantCluster};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -137,7 +136,7 @@ impl Tenant {
         let of = |cluster: &Arc<TenantCluster>| {
             let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
             let pools = pools_of.get(&(namespace, name.as_str()));
-            let machines = phases_of.get(cluster.metadata.uid.as_deref().unwrap_or_default());
+            let machines = phases_of.get(cluster.identity_uid());
             let pools = pools.map_or(&[][..], Vec::as_slice);
             Self::of(
                 cluster,
@@ -167,7 +166,7 @@ impl Tenant {
         // Whoever may write the status may write anything there.
         let is_of_a_version = |c: &char| c.is_ascii_alphanumeric() || ['.', '-', '+'].contains(c);
         Self {
-            tenant: tenant_namespace(&name, &cluster.uid().unwrap_or_default()),
+            tenant: cluster.tenant_namespace(),
             namespace: cluster.namespace().unwrap_or_default(),
             name,
             version: version

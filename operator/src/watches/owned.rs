@@ -11,6 +11,7 @@ use api::names::{
     LABEL_COMPONENT, LABEL_TENANT_NAME, LABEL_TENANT_NAMESPACE, LABEL_TENANT_UID, OPERATOR_BINDING,
     autoscaler_binding, tenant_namespace,
 };
+use api::tenant_cluster::TenantIdentity;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::rbac::v1::RoleBinding;
@@ -20,7 +21,7 @@ use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 use serde_json::json;
 use tenant_cp::{Settings, names};
 
@@ -211,17 +212,31 @@ pub fn owner(
         return None;
     }
     let owner = ObjectRef::new(name).within(namespace);
-    let found = clusters.get(&owner)?;
-    (found.uid().as_deref() == Some(uid)).then_some(owner)
+    let identity = TenantIdentity {
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+        uid: uid.to_owned(),
+    };
+    // What lies in a user's namespace is called as the user calls it.
+    let bears = |cluster: &TenantCluster| match is_binding {
+        true => cluster.identity_uid() == uid,
+        false => cluster.identity() == identity,
+    };
+    if clusters.get(&owner).is_some_and(|found| bears(&found)) {
+        return Some(owner);
+    }
+    // Labels never change: what was taken over has those of whom it was made for.
+    let all = clusters.state();
+    let found = all.iter().find(|cluster| !is_binding && bears(cluster));
+    found.map(|cluster| ObjectRef::from_obj(&**cluster))
 }
 
 /// The TenantClusters that work by the operator's binding in a namespace: all of a user's namespace, or the
 /// one that a tenant namespace is of.
 fn users_of_binding(namespace: &str, clusters: &[Arc<TenantCluster>]) -> Vec<Arc<TenantCluster>> {
     let works_by_it = |cluster: &&Arc<TenantCluster>| {
-        let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
         cluster.metadata.namespace.as_deref() == Some(namespace)
-            || tenant_namespace(&cluster.name_any(), uid) == namespace
+            || cluster.tenant_namespace() == namespace
     };
     clusters.iter().filter(works_by_it).cloned().collect()
 }

@@ -16,11 +16,14 @@ use kube::{Api, Client};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+/// For whom Secrets are watched, and what does.
+type Watched = (ObjectRef<TenantCluster>, JoinHandle<()>);
+
 /// The watches.
 pub struct SecretWatches {
     client: Client,
     clusters: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
-    tasks: Mutex<HashMap<String, JoinHandle<()>>>,
+    tasks: Mutex<HashMap<String, Watched>>,
 }
 
 impl SecretWatches {
@@ -38,7 +41,11 @@ impl SecretWatches {
     /// namespace, and the one kubeconfig Secret in the user's.
     pub fn ensure(&self, uid: &str, tenant_namespace: &str, cluster: &ObjectRef<TenantCluster>) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        if tasks.get(uid).is_some_and(|task| !task.is_finished()) {
+        // Another TenantCluster may have taken over what was made for the first.
+        if let Some((of, task)) = tasks.get(uid)
+            && of == cluster
+            && !task.is_finished()
+        {
             return;
         }
         let parts =
@@ -49,6 +56,7 @@ impl SecretWatches {
         let selected = watcher::Config::default().labels(names::NOT_OF_MACHINES);
         let parts = watcher(parts, selected);
         let users = watcher(users, watcher::Config::default().fields(&name));
+        let of = cluster.clone();
         let (clusters, cluster) = (self.clusters.clone(), cluster.clone());
         let task = tokio::spawn(async move {
             let mut events =
@@ -59,13 +67,15 @@ impl SecretWatches {
                 }
             }
         });
-        tasks.insert(uid.to_owned(), task);
+        if let Some((_, before)) = tasks.insert(uid.to_owned(), (of, task)) {
+            before.abort();
+        }
     }
 
     /// Ends the watches of a tenant cluster.
     pub fn forget(&self, uid: &str) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(task) = tasks.remove(uid) {
+        if let Some((_, task)) = tasks.remove(uid) {
             task.abort();
         }
     }
@@ -89,7 +99,7 @@ impl SecretWatches {
 impl Drop for SecretWatches {
     fn drop(&mut self) {
         let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
-        tasks.values().for_each(JoinHandle::abort);
+        tasks.values().for_each(|(_, task)| task.abort());
     }
 }
 

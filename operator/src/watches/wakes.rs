@@ -31,7 +31,7 @@ pub fn asked(
     let (known, sleepers) = (clusters.clone(), clusters.clone());
     let woken = seen(leases, names::LABEL_TENANT_UID).flat_map(move |lease| {
         let uid = lease.labels().get(names::LABEL_TENANT_UID).cloned();
-        let found = known.find(|cluster| uid.is_some() && cluster.uid() == uid);
+        let found = known.find(|cluster| uid.as_deref() == Some(cluster.identity_uid()));
         stream::iter(found.map(|cluster| ObjectRef::from_obj(&*cluster)))
     });
     let moved = seen(pods, &activators).flat_map(move |_| {

@@ -66,6 +66,7 @@ mod rotation_cluster;
 mod rotation_front_proxy;
 mod rotation_tokens;
 mod shards;
+mod standby;
 mod support;
 mod tenant_objects;
 mod upgrades;

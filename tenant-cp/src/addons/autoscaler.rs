@@ -24,7 +24,7 @@ use crate::addons::addon::{Addon, Leftover};
 use crate::addons::manifest::Inputs;
 use crate::amounts::{self, Amounts};
 use crate::generations;
-use crate::meta::{labels, meta, selector};
+use crate::meta::{meta, selector, users_labels};
 use crate::network::addresses::Addresses;
 use crate::secret_files::{Files, TLS};
 use crate::settings::Settings;
@@ -196,7 +196,7 @@ fn user_binding(v: &Validated) -> Object {
     let metadata = ObjectMeta {
         name: Some(autoscaler_binding(&v.name)),
         namespace: Some(v.namespace.clone()),
-        labels: Some(labels(v, NAME)),
+        labels: Some(users_labels(v, NAME)),
         owner_references: Some(vec![OwnerReference {
             api_version: format!("{}/{}", api::GROUP, api::VERSION),
             kind: "TenantCluster".to_owned(),

@@ -276,7 +276,7 @@ fn args(v: &Validated, settings: &Settings) -> Vec<String> {
     let mut args = vec![
         format!("--tenant-kubeconfig={}/kubeconfig", names::SECRET_DIR),
         format!("--namespace={}", v.tenant_namespace),
-        format!("--cluster-uid={}", v.uid),
+        format!("--cluster-uid={}", v.identity.uid),
         format!("--admin-address=0.0.0.0:{ADMIN_PORT}"),
         "--machine-addresses=published".to_owned(),
     ];

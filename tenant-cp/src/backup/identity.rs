@@ -225,6 +225,9 @@ fn of_cluster(cluster: &TenantCluster) -> Value {
         "network": status.network,
         "addresses": status.addresses,
     });
+    if let Some(identity) = &status.identity {
+        told["identity"] = json!(identity);
+    }
     // What may be encrypted in etcd. How far that is changes without anything being another one.
     if status.encryption.is_some() {
         told["encryption"] = json!({ "resources": [] });

@@ -308,7 +308,7 @@ fn container(
     args.extend([
         format!("--etcd={}", etcd_url(v)),
         format!("--etcd-tls={tls}"),
-        format!("--tenant={}", v.uid),
+        format!("--tenant={}", v.identity.uid),
         format!("--keys={keys}"),
         "--writer=$(POD_NAME)".to_owned(),
         format!("--kubernetes={}", v.version),

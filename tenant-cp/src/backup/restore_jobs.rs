@@ -116,7 +116,10 @@ pub fn build(
     let scratch = format!("--scratch={SCRATCH}");
     let mut reading = place.args.clone();
     reading.extend([
-        format!("--tenant={}", restore.source_uid.as_ref().unwrap_or(&v.uid)),
+        format!(
+            "--tenant={}",
+            restore.source_uid.as_ref().unwrap_or(&v.identity.uid)
+        ),
         format!("--cluster={}", restore.cluster_id),
         format!("--data-key={keys}/data-key"),
         scratch.clone(),
@@ -201,7 +204,7 @@ pub fn salvage(
     let mut append = vec![APPEND.to_owned()];
     append.extend(place.args.iter().cloned());
     append.extend([
-        format!("--tenant={}", v.uid),
+        format!("--tenant={}", v.identity.uid),
         format!("--cluster={}", restore.cluster_id),
         format!("--keys={keys}"),
         format!("--writer={name}"),
@@ -429,7 +432,7 @@ fn build_args(v: &Validated, restore: &RestoreProgress, number: i32) -> Vec<Stri
             names::etcd_peer_url(number)
         ),
         format!("--initial-cluster={}", members.join(",")),
-        format!("--initial-cluster-token={}-{}", v.uid, restore.uid),
+        format!("--initial-cluster-token={}-{}", v.identity.uid, restore.uid),
         format!("--bump-revision={}", restore.bump),
         "--mark-compacted".to_owned(),
     ]

@@ -70,7 +70,7 @@ pub fn job(
     let keys = place.mount(place::secret("keys", KEYS), "keys");
     let mut reading = place.args.clone();
     reading.extend([
-        format!("--tenant={}", v.uid),
+        format!("--tenant={}", v.identity.uid),
         format!("--cluster={cluster_id}"),
         format!("--data-key={keys}/data-key"),
         format!("--scratch={SCRATCH}"),

@@ -68,7 +68,7 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
             names::INITIAL_CLUSTER_OF_SECRET.to_owned(),
         ),
         ("initial-cluster-state", INITIAL_CLUSTER_STATE.to_owned()),
-        ("initial-cluster-token", v.uid.clone()),
+        ("initial-cluster-token", v.identity.uid.clone()),
         ("key-file", format!("{dir}/$(POD_NAME)-server.key")),
         // What is HTTP and not gRPC has its own port, which the operator asks now and then: with both on one, gRPC goes
         // through Go's own HTTP/2 server, which is slower and lets watches starve.

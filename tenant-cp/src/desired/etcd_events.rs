@@ -153,7 +153,10 @@ fn flags(v: &Validated, events: &EtcdEvents, addresses: &Addresses) -> Vec<Strin
         ("initial-cluster", format!("{name}={PEER_URL}")),
         // There is nothing that it could lose: where its directory is empty it begins.
         ("initial-cluster-state", "new".to_owned()),
-        ("initial-cluster-token", format!("{}-events", v.uid)),
+        (
+            "initial-cluster-token",
+            format!("{}-events", v.identity.uid),
+        ),
         ("key-file", format!("{dir}/{name}-server.key")),
         ("listen-client-urls", format!("https://{any}:{client}")),
         (

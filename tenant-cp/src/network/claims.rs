@@ -187,9 +187,10 @@ pub(crate) fn overlap_within(mine: &[(Use, IpNet)]) -> Option<Problem> {
     })
 }
 
-/// By UID; on creation, or where a TenantCluster was deleted and made anew, by name.
+/// By the UID that its parts bear, which is that of both while one takes over what was made for the other; on creation, or
+/// where a TenantCluster was deleted and made anew, by name.
 pub(super) fn same_object(one: &TenantCluster, other: &TenantCluster) -> bool {
-    (one.uid().is_some() && one.uid() == other.uid())
+    (!one.identity_uid().is_empty() && one.identity_uid() == other.identity_uid())
         || (one.namespace() == other.namespace() && one.name_any() == other.name_any())
 }
 

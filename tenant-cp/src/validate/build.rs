@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use api::names::tenant_namespace;
 use api::storage::Offer;
 use api::tenant_cluster::{Audit, Autoscaler, Component as Spec, CoreDns, Csi};
 use api::{Reason, TenantCluster};
@@ -39,10 +38,11 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
     let (requests, limits) = quantity::in_force(&spec.etcd.resources, &defaults.etcd);
     let limits = quantity::with_memory_limit(limits, &requests, &most.etcd);
     Ok(Validated {
-        tenant_namespace: tenant_namespace(&name, &uid),
+        tenant_namespace: tc.tenant_namespace(),
         name,
         namespace: tc.namespace().unwrap_or_default(),
         uid,
+        identity: tc.identity(),
         generation: tc.metadata.generation.unwrap_or_default(),
         version,
         emulated: None,

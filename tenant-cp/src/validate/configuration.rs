@@ -17,6 +17,7 @@ use crate::text;
 use crate::validate::{
     attached, encryption, features, load_balancers, maintenance, quantity, scheduling,
 };
+use crate::version;
 
 /// As many as the resolver of a Linux machine reads, and Kubernetes and KubeVirt take
 /// (apimachinery `MaxDNSNameservers`; KubeVirt's `vmi-create-admitter.go`).
@@ -25,6 +26,8 @@ const MOST_NAMESERVERS: usize = 3;
 const MAX_ROLE: usize = 253;
 /// Longest name of a golden file, in bytes: what a pod's status says of a start begins with it.
 const MOST_FILE_NAME: usize = 128;
+/// Most control planes of a version that wait for somebody who wants one.
+const MOST_STANDBY: u16 = 50;
 
 pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
     features::check_settings(settings, problems);
@@ -34,6 +37,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
     nameservers(&settings.providers.kubevirt.nameservers, problems);
     access(&settings.access, problems);
     golden_starts(settings, problems);
+    standby(settings, problems);
     let pods = &settings.tenant_pods;
     scheduling::check_selector("tenantPods.nodeSelector", &pods.node_selector, problems);
     let (pods, machines) = (&pods.allowed, &settings.providers.kubevirt.allowed);
@@ -162,6 +166,21 @@ fn golden_starts(settings: &Settings, problems: &mut Vec<Problem>) {
                 let field = format!("goldenStarts[{version}].{field}");
                 problems.push(Problem::new(field, Reason::KeyMalformed, message));
             }
+        }
+    }
+}
+
+/// More control planes in waiting than anybody wants, or such as cannot be made.
+fn standby(settings: &Settings, problems: &mut Vec<Problem>) {
+    for (version, count) in &settings.standby {
+        let field = format!("standby[{version}]");
+        if let Err(error) = version::parse_supported(version) {
+            problems.push(Problem::new(field, error.reason(), error.to_string()));
+        } else if *count > MOST_STANDBY {
+            let message = format!(
+                "{count} control planes of a version are more than may wait: write 0 to {MOST_STANDBY}"
+            );
+            problems.push(Problem::new(field, Reason::ReplicasRange, message));
         }
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::tenant_cluster::{
     Addons, Audit, AuthorizationWebhook, EndpointType, ExternalTrafficPolicy, ForwardedZone,
     Issuer, KubeProxyMode, PodMetadata, PodSecurity, Profile, ServiceAccounts, Spread,
+    TenantIdentity,
 };
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Toleration;
@@ -27,6 +28,8 @@ pub struct Validated {
     pub namespace: String,
     /// Its UID.
     pub uid: String,
+    /// The name and UID that its parts bear: its own, or those of what it took over.
+    pub identity: TenantIdentity,
     /// Its generation.
     pub generation: i64,
     /// The tenant namespace.

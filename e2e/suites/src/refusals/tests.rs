@@ -187,6 +187,7 @@ const OF_CLUSTERS: Harmless = &[
             "rotation.clientCA.complete",
             "rotation.clientCA.generation",
             "rotation.clusterCA.complete",
+            "rotation.clusterCA.compromised",
             "rotation.clusterCA.generation",
             "rotation.encryptionKeys.generation",
             "rotation.frontProxyCA.complete",

@@ -112,14 +112,8 @@ async fn life(s: &Scenario, tenant: &Tenant, kubectl: &Kubectl, host: &str) -> R
         is_told,
     )
     .await?;
-    let is_over = |cluster: &TenantCluster| {
-        let told = &cluster.status.as_ref()?.rotation;
-        let over = told.iter().filter(|one| {
-            one.signs == 2 && one.believed == [2] && one.phase == RotationPhase::Idle
-        });
-        (over.count() == 2).then_some(())
-    };
-    wait_for(&s.tenants(), "demo", "both are turned", TURN, is_over).await?;
+    let are_over = |cluster: &TenantCluster| is_over(cluster, &["clusterCA", "clientCA"], 2);
+    wait_for(&s.tenants(), "demo", "both are turned", TURN, are_over).await?;
     tenant.settled(PODS).await?;
 
     let after = (node(tenant).await?, containers(tenant).await?);
@@ -146,6 +140,11 @@ async fn life(s: &Scenario, tenant: &Tenant, kubectl: &Kubectl, host: &str) -> R
     let said = said.await?;
     ensure!(said.starts_with("hello from web-"), "{said}");
     is_refused(s, tenant, &machine, &certificate).await?;
+
+    stolen(s, tenant, host).await?;
+    tenant.settled(PODS).await?;
+    let last = (node(tenant).await?, containers(tenant).await?);
+    ensure!(before == last, "{before:?} was, {last:?} is");
     pool.patch(json!({ "replicas": 0 })).await?;
     let none = |all: &BTreeMap<String, Machine>| all.is_empty().then_some(());
     wait_list(
@@ -156,6 +155,47 @@ async fn life(s: &Scenario, tenant: &Tenant, kubectl: &Kubectl, host: &str) -> R
         none,
     )
     .await
+}
+
+/// The key of the cluster's authority was stolen: the kubelet is told of the next one before it signs, and then that nobody else
+/// is to be believed.
+async fn stolen(s: &Scenario, tenant: &Tenant, host: &str) -> Result<()> {
+    let turn = json!({ "generation": 3, "compromised": 3, "nodes": "InPlace" });
+    tenant
+        .change(&json!({ "rotation": { "clusterCA": turn } }))
+        .await?;
+    let own = |cluster: &TenantCluster| {
+        let told = &cluster.status.as_ref()?.rotation;
+        told.iter().find(|one| one.name == "clusterCA").cloned()
+    };
+    let is_told = |cluster: &TenantCluster| {
+        own(cluster).filter(|one| one.signs == 2 && one.told_since.is_some())
+    };
+    wait_for(&s.tenants(), "demo", "nodes are told first", TURN, is_told).await?;
+    let is_alone = |cluster: &TenantCluster| is_over(cluster, &["clusterCA"], 3);
+    wait_for(&s.tenants(), "demo", "it is turned", TURN, is_alone).await?;
+    let count = "grep -c BEGIN /etc/kubernetes/pki/ca.crt; \
+                 sed -n 's/ *certificate-authority-data: //p' /etc/kubernetes/kubelet.conf | base64 -d | grep -c BEGIN";
+    let believed = inside(s, host, count)?;
+    ensure!(
+        believed.split_whitespace().eq(["1", "1"]),
+        "{believed} are believed"
+    );
+    Ok(())
+}
+
+/// Whether these are turned to a generation, and it is the only one.
+fn is_over(cluster: &TenantCluster, names: &[&str], generation: u32) -> Option<()> {
+    let told = &cluster.status.as_ref()?.rotation;
+    let mut over = names.iter().map(|name| {
+        told.iter().any(|one| {
+            one.name == *name
+                && one.signs == generation
+                && one.believed == [generation]
+                && one.phase == RotationPhase::Idle
+        })
+    });
+    over.all(|is_over| is_over).then_some(())
 }
 
 /// The Node's UID, and the boot of its machine; it is ready.

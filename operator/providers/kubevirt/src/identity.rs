@@ -8,9 +8,7 @@ use kube::api::ObjectMeta;
 
 /// Tenant namespace and name of everything of a machine.
 pub(crate) fn place(machine: &Machine) -> (String, String) {
-    let spec = &machine.spec;
-    let namespace = names::tenant_namespace(&spec.cluster_name, &spec.cluster_uid);
-    (namespace, machine.name_any())
+    (machine.tenant_namespace(), machine.name_any())
 }
 
 /// UID of the Machine that an object was made for.

@@ -17,7 +17,7 @@ use kube::{Api, Client, ResourceExt as _};
 use super::answers::Answers;
 use super::clients::{Clients, Find, Open, held, refused};
 use super::exhausted::Exhausted;
-use super::requests::{self, tenant_namespace};
+use super::requests;
 use super::{Cloud, Order};
 use crate::absence::Proof;
 use crate::capabilities::Capabilities;
@@ -165,7 +165,7 @@ impl<C: Cloud> CloudProvider<C> {
 
     /// What a Machine boots with, as it is stored.
     async fn user_data(&self, machine: &Machine) -> Result<String, Error> {
-        let namespace = tenant_namespace(machine);
+        let namespace = machine.tenant_namespace();
         let name = names::user_data_secret(&machine.name_any());
         let secrets = Api::<Secret>::namespaced(self.client.clone(), &namespace);
         let object = format!("Secret {namespace}/{name}");

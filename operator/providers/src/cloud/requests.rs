@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use api::condition::is_true;
 use api::machine::MachineRequest;
 use api::node_pool::{CloudMachines, ProviderKind};
-use api::{ConditionType, Machine, ProviderConfig, Reason, names};
+use api::{ConditionType, Machine, ProviderConfig, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 
@@ -41,19 +41,13 @@ pub fn account(config: &ProviderConfig) -> Option<&str> {
     config.status.as_ref()?.account.as_deref()
 }
 
-/// The tenant namespace of a Machine.
-#[must_use]
-pub fn tenant_namespace(machine: &Machine) -> String {
-    names::tenant_namespace(&machine.spec.cluster_name, &machine.spec.cluster_uid)
-}
-
 /// Whose a Machine's machine is.
 #[must_use]
 pub fn owner(machine: &Machine, installation: &str) -> Owner {
     Owner {
         installation: installation.to_owned(),
         tenant: machine.spec.cluster_uid.clone(),
-        namespace: tenant_namespace(machine),
+        namespace: machine.tenant_namespace(),
         pool: machine.spec.pool_name.clone(),
         machine: machine.name_any(),
         uid: machine.uid().unwrap_or_default(),

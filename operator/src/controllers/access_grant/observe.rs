@@ -171,18 +171,18 @@ async fn look_inside(
         return Ok(());
     }
     seen.observed.inside = Inside::Unknown { soon: true };
-    let (uid, budget) = (cluster.uid().unwrap_or_default(), ctx.budget());
-    let Some(session) = ctx.tenants.session(&uid) else {
+    let (uid, budget) = (cluster.identity_uid(), ctx.budget());
+    let Some(session) = ctx.tenants.session(uid) else {
         return Ok(());
     };
-    let may = ctx.recovery_probes.silence(&uid).is_none()
+    let may = ctx.recovery_probes.silence(uid).is_none()
         && ctx
             .cluster_bulkhead
-            .lets(&uid, &state::key_of(grant), &budget);
+            .lets(uid, &state::key_of(grant), &budget);
     if !may {
         return Ok(());
     }
-    let space = names::tenant_namespace(&cluster.name_any(), &uid);
+    let space = cluster.tenant_namespace();
     let generation = users_generation(cluster);
     let users = pair(ctx, &space, &authority_name(USERS_CA, generation)).await?;
     let clients = authority_name(CLIENT_CA, clients_generation(cluster));

@@ -5,8 +5,8 @@
 //! each to one pod; what is taken out is taken out of the object as it was read, because another Machine may
 //! have been given the address since.
 
+use api::MachineAddresses;
 use api::machine_addresses::{self, PublishedAddresses, RemoteMachine};
-use api::{MachineAddresses, names};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -25,8 +25,7 @@ pub(super) async fn publish(
     addresses: Option<&PublishedAddresses>,
 ) -> Result<(), kube::Error> {
     let machine = &observed.machine;
-    let spec = &machine.spec;
-    let namespace = names::tenant_namespace(&spec.cluster_name, &spec.cluster_uid);
+    let namespace = machine.tenant_namespace();
     let published = observed.published.as_ref();
     let change = machine_addresses::change(&machine.name_any(), published, addresses);
     let mut patch = json!({ "spec": { "addresses": change } });
@@ -54,8 +53,7 @@ pub(super) async fn publish_machine(
     now: Option<&RemoteMachine>,
 ) -> Result<(), kube::Error> {
     let machine = &observed.machine;
-    let spec = &machine.spec;
-    let namespace = names::tenant_namespace(&spec.cluster_name, &spec.cluster_uid);
+    let namespace = machine.tenant_namespace();
     // What is absent now takes out what was there.
     let mut machines = json!({ machine.name_any(): now });
     let all = ObjectRef::new(machine_addresses::NAME).within(&namespace);

@@ -23,7 +23,7 @@ use tenant_cp::node::bootstrap_token::Token;
 use super::observed::{Observed, Pod, RenewalSeen, Tenant};
 use super::plan::{Action, Plan};
 use super::requests::renewal::Started;
-use super::{addresses, observe, requests, tenant_namespace};
+use super::{addresses, observe, requests};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::status::reason_of;
@@ -403,7 +403,7 @@ async fn write_user_data(
     observed: &mut Observed,
 ) -> Result<(), Error> {
     let machine = &observed.machine;
-    let namespace = tenant_namespace(machine);
+    let namespace = machine.tenant_namespace();
     let name = names::user_data_secret(&machine.name_any());
     let secrets = Api::<Secret>::namespaced(ctx.client.clone(), &namespace);
     let failed = |verb| {

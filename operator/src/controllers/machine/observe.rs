@@ -17,7 +17,7 @@ use tenant_cp::node::renewal;
 
 use super::observed::{Observed, Tenant, UserData};
 use super::plan::TOKEN;
-use super::{requests, tenant_namespace};
+use super::requests;
 use crate::context::Context;
 use crate::state;
 use crate::tenant_session::budget::Budget;
@@ -159,7 +159,7 @@ async fn cluster(
     namespace: &str,
 ) -> Result<Option<TenantCluster>, Error> {
     let (name, uid) = (&machine.spec.cluster_name, &machine.spec.cluster_uid);
-    let same = |c: &TenantCluster| c.metadata.uid.as_ref() == Some(uid);
+    let same = |c: &TenantCluster| c.identity_uid() == uid;
     let known = ctx
         .stores
         .clusters
@@ -175,7 +175,7 @@ async fn cluster(
 
 /// Whether the tenant namespace of the Machine's own cluster is there.
 async fn find_namespace(ctx: &Context, machine: &Machine) -> Result<Known<()>, Error> {
-    let name = tenant_namespace(machine);
+    let name = machine.tenant_namespace();
     let namespaces = Api::<Namespace>::all(ctx.client.clone());
     let found = namespaces.get_opt(&name).await;
     let found = found.map_err(|e| read("Namespace", &name, e))?;
@@ -202,7 +202,7 @@ fn published(
     ctx: &Context,
     machine: &Machine,
 ) -> (Option<PublishedAddresses>, Option<RemoteMachine>) {
-    let all = ObjectRef::new(machine_addresses::NAME).within(&tenant_namespace(machine));
+    let all = ObjectRef::new(machine_addresses::NAME).within(&machine.tenant_namespace());
     let seen = ctx.stores.addresses.get(&all);
     let uid = machine.uid().unwrap_or_default();
     let (name, seen) = (machine.name_any(), seen.as_deref());
@@ -279,7 +279,7 @@ async fn user_data(
     machine: &Machine,
 ) -> Result<(Known<UserData>, Option<String>), Error> {
     let name = names::user_data_secret(&machine.name_any());
-    let secrets = Api::<Secret>::namespaced(client.clone(), &tenant_namespace(machine));
+    let secrets = Api::<Secret>::namespaced(client.clone(), &machine.tenant_namespace());
     let found = secrets.get_opt(&name).await;
     let found = found.map_err(|e| read("Secret", &name, e))?;
     let whose = found.as_ref();

@@ -115,7 +115,7 @@ pub async fn observe(
 
 /// Nodes of Hosts as last seen. Those that nobody took over are taken by a write that is guarded.
 fn running_nodes(ctx: &Context, pool: &NodePool, cluster: Option<&TenantCluster>) -> Nodes {
-    let authority = cluster.and_then(|cluster| ctx.tenants.authority(&cluster.uid()?));
+    let authority = cluster.and_then(|cluster| ctx.tenants.authority(cluster.identity_uid()));
     let trusted = authority.and_then(|pem| pki::certificate_fingerprints(&pem));
     nodes::of(pool, &ctx.stores.hosts.state(), trusted.as_deref())
 }
@@ -137,11 +137,7 @@ fn capacity(ctx: &Context, pool: &NodePool, cluster: Option<&TenantCluster>) -> 
     let needs = first.and_then(|first| first.needs);
     let key = ObjectRef::from_obj(pool);
     match (needs, cluster) {
-        (Some(needs), Some(cluster)) => {
-            let uid = cluster.uid().unwrap_or_default();
-            let namespace = names::tenant_namespace(&cluster.name_any(), &uid);
-            ctx.capacity.ask(key, needs, namespace)
-        }
+        (Some(needs), Some(cluster)) => ctx.capacity.ask(key, needs, cluster.tenant_namespace()),
         _ => {
             ctx.capacity.forget(&key);
             Answer::Unknown

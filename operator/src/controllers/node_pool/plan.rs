@@ -212,7 +212,7 @@ fn sorted(observed: &Observed) -> Vec<&Machine> {
 
 /// Machines that joined an earlier tenant cluster of the same name.
 fn strangers(plan: &mut Plan, cluster: &TenantCluster, machines: &[&Machine]) {
-    let uid = cluster.uid().unwrap_or_default();
+    let uid = cluster.identity_uid();
     let strange = |m: &&&Machine| !is_going(m) && m.spec.cluster_uid != uid;
     let strangers: Vec<_> = machines.iter().filter(strange).collect();
     if strangers.is_empty() {

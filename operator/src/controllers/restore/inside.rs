@@ -64,13 +64,13 @@ pub(super) async fn list(
     cluster: &TenantCluster,
     ns: &str,
 ) -> Result<Listed, Error> {
-    let uid = cluster.uid().unwrap_or_default();
-    let Some(volumes) = volumes(ctx, ns, &uid).await? else {
+    let uid = cluster.identity_uid();
+    let Some(volumes) = volumes(ctx, ns, uid).await? else {
         return Ok(Err(TOO_MANY_OUTSIDE));
     };
     let has_snapshots = ctx.settings.storage.has_snapshots();
     let cut = match has_snapshots {
-        true => snapshots(ctx, ns, &uid).await?,
+        true => snapshots(ctx, ns, uid).await?,
         false => Ok(Vec::new()),
     };
     let cut = match cut {
@@ -78,12 +78,12 @@ pub(super) async fn list(
         Err(why) => return Ok(Err(why)),
     };
     let budget = ctx.budget();
-    let Some(tenant) = ctx.tenants.client(&uid, &budget) else {
+    let Some(tenant) = ctx.tenants.client(uid, &budget) else {
         return Ok(Err(SILENT));
     };
     let object = state::key_of(restore);
-    let may = ctx.recovery_probes.silence(&uid).is_none()
-        && ctx.cluster_bulkhead.lets(&uid, &object, &budget);
+    let may = ctx.recovery_probes.silence(uid).is_none()
+        && ctx.cluster_bulkhead.lets(uid, &object, &budget);
     if !may {
         return Ok(Err(SILENT));
     }
@@ -127,14 +127,14 @@ pub(super) async fn list(
     };
     if !seen.missing().is_empty() {
         // One that was made meanwhile points somewhere.
-        let Some(again) = self::volumes(ctx, ns, &uid).await? else {
+        let Some(again) = self::volumes(ctx, ns, uid).await? else {
             return Ok(Err(TOO_MANY_OUTSIDE));
         };
         let again = again.into_iter().filter(|volume| !volume.is_lost);
         seen.later = again.map(|volume| volume.name).collect();
     }
     if !seen.snapshots.missing().is_empty() {
-        let again = match snapshots(ctx, ns, &uid).await? {
+        let again = match snapshots(ctx, ns, uid).await? {
             Ok(again) => again,
             Err(why) => return Ok(Err(why)),
         };

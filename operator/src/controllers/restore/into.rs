@@ -119,9 +119,7 @@ pub async fn reconcile(
         return Ok(Into::Refused(why.to_owned()));
     };
     let is_there = ctx.stores.clusters.state();
-    let is_there = is_there
-        .iter()
-        .any(|other| other.uid().as_deref() == Some(uid));
+    let is_there = is_there.iter().any(|other| other.identity_uid() == uid);
     let known = settings.encryption.kms.iter();
     let known = known.map(|plugin| plugin.name.clone()).collect();
     match judge(restore, cluster, &its, (is_there, known)) {
@@ -198,7 +196,7 @@ fn open(
     let inner = Some(inner).filter(|inner| inner.name() == of)?;
     let document = inner.open(recovery, &scope.tenant).ok()?;
     let its = identity::read(&document, now).ok()?;
-    let is_its = its.cluster.metadata.uid.as_deref() == Some(scope.tenant.as_str());
+    let is_its = its.cluster.identity_uid() == scope.tenant.as_str();
     is_its.then_some((key, its))
 }
 

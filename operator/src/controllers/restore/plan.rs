@@ -13,7 +13,6 @@ use api::{
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::ResourceExt;
 
 use super::into::Into;
 use super::orphans;
@@ -353,7 +352,7 @@ fn choose(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
             )
         }
         (Some(cluster), Some(Choice::Is(found))) => {
-            status.cluster_uid = cluster.uid();
+            status.cluster_uid = Some(cluster.identity_uid().to_owned());
             status.cluster_id = source(restore, cluster).map(str::to_owned);
             status.replaces = cluster_id(cluster).map(str::to_owned);
             status.revision = found.revision.and_then(|n| i64::try_from(n).ok());

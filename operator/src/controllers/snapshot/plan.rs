@@ -12,7 +12,6 @@ use api::{
 use backup_format::FullName;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt;
 
 use crate::controllers::tenant_backup::report::{Answer, Description, Full, Report, to_the_second};
 use crate::status::one_line;
@@ -138,8 +137,8 @@ fn wanted(snapshot: &Snapshot, observed: &Observed, mut words: Words) -> Plan {
     let (Some(id), true) = (&report.cluster, report.looked) else {
         return waits(words, "the backup looks at its target", None);
     };
-    let is_of_it =
-        words.status.cluster_uid == cluster.uid() && words.status.cluster_id.as_ref() == Some(id);
+    let is_of_it = words.status.cluster_uid.as_deref() == Some(cluster.identity_uid())
+        && words.status.cluster_id.as_ref() == Some(id);
     let newest = report.full.as_ref().and_then(read);
     match words.status.after.clone().filter(|_| is_of_it) {
         Some(after) => {
@@ -162,7 +161,7 @@ fn wanted(snapshot: &Snapshot, observed: &Observed, mut words: Words) -> Plan {
             None,
         ),
         None => {
-            words.status.cluster_uid = cluster.uid();
+            words.status.cluster_uid = Some(cluster.identity_uid().to_owned());
             words.status.cluster_id = Some(one_line(id, 16));
             words.status.after = Some(newest.map_or_else(|| NONE.to_owned(), |n| n.to_string()));
             waits(words, "it is being taken", None)
@@ -185,7 +184,8 @@ fn is_taken(words: &mut Words, full: FullName) {
 }
 
 fn taken(snapshot: &Snapshot, observed: &Observed, mut words: Words) -> Plan {
-    let uid = observed.cluster.as_ref().and_then(|cluster| cluster.uid());
+    let uid = observed.cluster.as_ref();
+    let uid = uid.map(|cluster| cluster.identity_uid().to_owned());
     let Some(report) = &observed.report else {
         // What was said stands: the objects do not depend on who wrote them.
         let again = observed.cluster.as_ref().map(|_| AT_REST);

@@ -10,7 +10,6 @@ use kit_client::untyped;
 use kit_client::write::{self, Deletion};
 use kit_objects::kinds;
 use kit_objects::object::{Key, Object};
-use kube::ResourceExt;
 use kube::api::{DynamicObject, PostParams, PropagationPolicy};
 use serde_json::Value;
 use tenant_cp::Settings;
@@ -110,7 +109,7 @@ fn make(
     now: Timestamp,
 ) -> Result<(), Error> {
     let unmade = |error: &dyn std::fmt::Display| Error::Make(error.to_string());
-    let uid = observed.cluster.uid().unwrap_or_default();
+    let uid = observed.cluster.identity_uid().to_owned();
     match wanted {
         Make::Certificate => {
             let want = process::certificate(settings);

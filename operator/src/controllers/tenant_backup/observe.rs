@@ -121,7 +121,7 @@ async fn look_for_tests(
     let pods = list(ctx, kinds::POD, namespace, process::RESTORE_TEST).await?;
     observed.objects.extend(jobs);
     observed.tests = Some(pods.into_values().collect());
-    observed.may_test = is_due && ctx.backups.begin_test(&cluster.uid().unwrap_or_default());
+    observed.may_test = is_due && ctx.backups.begin_test(cluster.identity_uid());
     Ok(())
 }
 

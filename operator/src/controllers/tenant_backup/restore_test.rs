@@ -10,7 +10,6 @@ use api::tenant_cluster::RestoreTest;
 use api::{ConditionStatus, Reason, TenantCluster};
 use jiff::{SignedDuration, Timestamp};
 use kit_objects::object::{self, Key};
-use kube::ResourceExt;
 use serde_json::{Value, json};
 use tenant_cp::backup::restore_test::{self as job, COMPARE, DIFFERS};
 
@@ -85,7 +84,7 @@ fn every(cluster: &TenantCluster) -> Option<SignedDuration> {
 
 /// The same for one tenant cluster, whoever asks.
 fn spread(cluster: &TenantCluster) -> SignedDuration {
-    let hash = object::hash(&json!(["restore test", cluster.uid()]));
+    let hash = object::hash(&json!(["restore test", cluster.identity_uid()]));
     let hash = u64::from_str_radix(&hash, 16).unwrap_or_default();
     let share = hash % SPREAD.as_secs().unsigned_abs();
     SignedDuration::from_secs(share.cast_signed())

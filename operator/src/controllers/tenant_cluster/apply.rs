@@ -22,6 +22,8 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::certificates::{self, Generations};
+use tenant_cp::generations::of_authority;
+use tenant_cp::names;
 use tenant_cp::rollout::order::Cause;
 
 use super::observe::body;
@@ -34,6 +36,7 @@ use crate::context::Context;
 use crate::etcd_replacement::step::Step;
 use crate::hibernation::idle::Usage;
 use crate::rollouts::queue::{Purpose, Turn};
+use crate::standby::takeover;
 use crate::tenant_session::session;
 
 mod aggregated;
@@ -52,6 +55,7 @@ mod restore;
 mod roots;
 mod sessions;
 mod sleepers;
+mod standby;
 mod tenant_objects;
 mod usage;
 mod webhooks;
@@ -107,6 +111,9 @@ pub enum Error {
         #[source]
         source: Box<kube::Error>,
     },
+    /// It is not known whether an identity was taken over.
+    #[error("take over a control plane that waits")]
+    TakeOver(#[source] Box<kube::Error>),
     /// Keys could not be made.
     #[error("issue certificates")]
     Issue(#[source] pki::Error),
@@ -118,9 +125,10 @@ impl Classify for Error {
             Self::Fence(_) => Class::Transient,
             Self::Grow(_) => Class::Invalid,
             Self::Write { source, .. } => source.class(),
-            Self::Create { source, .. } | Self::Own { source, .. } | Self::Sleepers(source) => {
-                source.class()
-            }
+            Self::Create { source, .. }
+            | Self::Own { source, .. }
+            | Self::Sleepers(source)
+            | Self::TakeOver(source) => source.class(),
             Self::Replace(source) => source.class(),
             Self::Issue(_) => Class::Bug,
             Self::Tenant(source) => source.class(),
@@ -380,7 +388,34 @@ async fn act(
             finalizers.retain(|f| f != api::names::FINALIZER);
             write_finalizers(ctx, observed, finalizers).await?;
             applied.writes += 1;
-            ctx.forget(&observed.cluster.uid().unwrap_or_default());
+            ctx.forget_identity(&observed.cluster);
+        }
+        Action::TakeOver(candidates) => {
+            let taken = standby::take_over(ctx, candidates, &observed.cluster).await;
+            let taken = taken.map_err(|error| match error {
+                standby::Error::Fence(source) => Error::Fence(source),
+                standby::Error::Ask(source) => Error::TakeOver(source),
+            })?;
+            match taken {
+                Some((status, said)) => {
+                    report::write_status(ctx, observed, status).await?;
+                    report::publish(ctx, &observed.cluster, &said).await;
+                    applied.writes += 2;
+                    applied.observe_again = true;
+                }
+                // Everything is made, as where none waits.
+                None => observed.standby.clear(),
+            }
+        }
+        Action::Retire => {
+            ctx.leadership.ensure().map_err(Error::Fence)?;
+            let uid = observed.cluster.uid().unwrap_or_default();
+            let identity = observed.cluster.identity();
+            let retired = takeover::take(&ctx.client, &identity, &uid).await;
+            // False: somebody was first, which the next look shows.
+            retired.map_err(|source| Error::TakeOver(Box::new(source)))?;
+            applied.writes += 1;
+            applied.observe_again = true;
         }
         Action::Empty { namespace } => {
             ctx.leadership.ensure().map_err(Error::Fence)?;
@@ -414,8 +449,7 @@ async fn act(
         Action::KeepHibernation { told, said } => {
             keep(ctx, observed, |status| status.hibernation.clone_from(told)).await?;
             // What was found before it slept says nothing of when it is awake again.
-            ctx.usage_looks
-                .forget(&observed.cluster.uid().unwrap_or_default());
+            ctx.usage_looks.forget(observed.cluster.identity_uid());
             observed.usage = Usage::default();
             if let Some(said) = said {
                 report::publish(ctx, &observed.cluster, said).await;
@@ -578,9 +612,14 @@ pub(super) fn issue(
     due: &certificates::Plan,
     now: Timestamp,
 ) -> Result<(), Error> {
+    let own = observed.cluster.spec.rotation.cluster_ca.as_ref();
+    let compromised = own.and_then(|turn| turn.compromised);
     let material = &mut observed.material;
     pki::renew(wants, &due.due, &mut material.store, now).map_err(Error::Issue)?;
-    for made in &due.due {
+    // Who believes nobody but the one whose key was stolen is to be refused.
+    let is_compromised =
+        |made: &str| compromised.is_some() && of_authority(made, names::CA) == compromised;
+    for made in due.due.iter().filter(|made| !is_compromised(&made.name)) {
         certificates::cross(material, &made.name, now).map_err(Error::Issue)?;
     }
     if due.service_account {

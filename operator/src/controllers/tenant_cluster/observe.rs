@@ -41,6 +41,7 @@ use crate::upgrades::{self, versions};
 
 mod hibernation;
 pub(in crate::controllers) mod restore;
+mod standby;
 
 /// A binding takes a moment until the API server's authorizer knows it.
 const BINDING_PAUSE: Duration = Duration::from_millis(25);
@@ -86,8 +87,8 @@ pub async fn observe(
     else {
         return Ok(None);
     };
-    let uid = cluster.uid().unwrap_or_default();
-    let ns = api::names::tenant_namespace(name, &uid);
+    let uid = cluster.identity_uid().to_owned();
+    let ns = cluster.tenant_namespace();
     let secret = api::names::kubeconfig_secret(name);
     let binding = api::names::OPERATOR_BINDING;
     let mut objects = BTreeMap::new();
@@ -110,6 +111,15 @@ pub async fn observe(
     let bootstrapped = status.is_some_and(|s| s.bootstrap_hash.is_some());
     // Everything that is made for it but its status lies in there.
     let fresh = tenant_namespace.is_none() && !bootstrapped;
+    let taker = standby::taker(ctx, &cluster, tenant_namespace.as_ref()).await;
+    let taker = taker.map_err(|e| read("who took over", &ns, e))?;
+    let standby = match fresh && !deleting && !cluster.spec.paused {
+        true => {
+            let candidates = standby::candidates(ctx, &cluster).await;
+            candidates.map_err(|e| read("control planes that wait for", name, e))?
+        }
+        false => Vec::new(),
+    };
     let found = [tenant_namespace, tenant_binding, user_binding];
     objects.extend(found.into_iter().flatten());
     let mut pods = None;
@@ -204,6 +214,8 @@ pub async fn observe(
         cluster,
         network,
         quotas,
+        standby,
+        taker,
         others,
         claimed_hosts,
         cloud_machines,
@@ -254,7 +266,9 @@ pub async fn observe(
         },
         budget: ctx.budget(),
     };
-    if !deleting && !observed.cluster.spec.paused {
+    // Who takes one over that runs does not start.
+    let starts = observed.standby.is_empty() && observed.taker.is_none();
+    if !deleting && !observed.cluster.spec.paused && starts {
         observed.start = ask_for_start(ctx, &observed, now);
     }
     Ok(Some(observed))
@@ -321,8 +335,7 @@ fn lets_us_in(binding: &Value, role: &str, settings: &Settings) -> bool {
 
 /// Asks the queue; a start that is under way (after a restart of the operator) is noted there.
 fn ask_for_start(ctx: &Context, observed: &Observed, now: Timestamp) -> Answer {
-    let meta = &observed.cluster.metadata;
-    let uid = meta.uid.clone().unwrap_or_default();
+    let uid = observed.cluster.identity_uid().to_owned();
     let answered = observed
         .cluster
         .status

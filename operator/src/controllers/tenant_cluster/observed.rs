@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::condition::is_true;
-use api::tenant_cluster::{NetworkStatus, RolloutStatus};
+use api::tenant_cluster::{NetworkStatus, RolloutStatus, TenantIdentity};
 use api::{ConditionType, Snapshot, TenantCluster};
 use kit_client::errors::Class;
 use kit_objects::known::Known;
@@ -33,6 +33,7 @@ use crate::maintenance::patches::Patch;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
 use crate::rotation::kubelets::Kubelets;
+use crate::standby::takeover::Taker;
 use crate::tenant_session::aggregated::Believed;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{DataHash, ListedMember, MemberStatus};
@@ -53,6 +54,10 @@ pub struct Observed {
     pub network: Result<NetworkStatus, Problem>,
     /// What quotas say against it; nothing where it was let in.
     pub quotas: Vec<Problem>,
+    /// Whose identity it may take over, in this order; none where something was made for it already.
+    pub standby: Vec<TenantIdentity>,
+    /// Whoever took its own identity over; none where it is nobody else's.
+    pub taker: Option<Taker>,
     /// All other TenantClusters, in any order.
     pub others: Vec<Arc<TenantCluster>>,
     /// Hosts of the namespace that Machines have, by name and UID; asked for only while it is being deleted.
@@ -467,9 +472,7 @@ impl Observed {
     /// Name of the tenant namespace.
     #[must_use]
     pub fn tenant_namespace(&self) -> String {
-        let meta = &self.cluster.metadata;
-        let (name, uid) = (meta.name.as_deref(), meta.uid.as_deref());
-        api::names::tenant_namespace(name.unwrap_or_default(), uid.unwrap_or_default())
+        self.cluster.tenant_namespace()
     }
 
     /// Takes in what the API server answered to a write.

@@ -24,6 +24,7 @@ mod endpoint;
 mod etcd;
 mod events;
 mod halted;
+mod handed_over;
 mod handover;
 mod hibernation;
 mod kubeconfig;
@@ -63,6 +64,9 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
 
 fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     let cluster = &observed.cluster;
+    if let Some(plan) = handed_over::plan(observed, settings) {
+        return plan;
+    }
     if cluster.metadata.deletion_timestamp.is_some() {
         return deletion::plan(observed, settings, now);
     }
@@ -79,6 +83,9 @@ fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     // Before it has address ranges: they are bounded, too.
     if !observed.quotas.is_empty() {
         return halted::plan(observed, &Halt::refused(&observed.quotas), now);
+    }
+    if !observed.standby.is_empty() {
+        return Plan::own(observed, Action::TakeOver(observed.standby.clone()));
     }
     let ranges = match &observed.network {
         Ok(ranges) => ranges,

@@ -50,6 +50,7 @@ mod rotation_cluster;
 mod rotation_front_proxy;
 mod rotation_kubeconfig;
 mod rotation_tokens;
+mod standby;
 mod unknown;
 mod upgrade_failures;
 mod upgrade_laws;

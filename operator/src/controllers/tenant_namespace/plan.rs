@@ -21,6 +21,16 @@ pub struct Owner<'a> {
     pub namespace: &'a str,
     /// Its UID.
     pub uid: &'a str,
+    /// UID of the TenantCluster that took it over; none of one that is its first one's.
+    pub taken_over_by: Option<&'a str>,
+}
+
+impl Owner<'_> {
+    /// Whether a TenantCluster is one of those that it may be of, by its own UID.
+    #[must_use]
+    pub fn is(&self, uid: &str) -> bool {
+        uid == self.uid || self.taken_over_by == Some(uid)
+    }
 }
 
 /// Whether that TenantCluster is there.
@@ -70,6 +80,7 @@ pub fn owner(meta: &ObjectMeta) -> Option<Owner<'_>> {
         name: label(names::LABEL_TENANT_NAME)?,
         namespace: label(names::LABEL_TENANT_NAMESPACE)?,
         uid: label(names::LABEL_TENANT_UID)?,
+        taken_over_by: label(names::LABEL_TAKEN_OVER_BY),
     };
     let called = names::tenant_namespace(owner.name, owner.uid);
     (ours && meta.name.as_deref() == Some(&called)).then_some(owner)

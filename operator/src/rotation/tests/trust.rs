@@ -1,10 +1,11 @@
 //! Nodes that keep what they were told when they joined, and servers that show what one generation signed, with a
-//! cross-certificate by the oldest one beside it.
+//! cross-certificate by the oldest one beside it; or without one, because a key of before was stolen.
 //!
 //! Invariant: at every moment every node believes what every server shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::tenant_cluster::RotationPhase;
 use kit_objects::known::Known;
 use proptest::prelude::*;
 
@@ -22,6 +23,8 @@ type Node = (BTreeSet<u32>, BTreeSet<u32>);
 
 #[derive(Clone, Debug)]
 struct World {
+    /// Whether a key of before was stolen.
+    is_stolen: bool,
     wanted: Option<u32>,
     hold: bool,
     believed: BTreeSet<u32>,
@@ -66,9 +69,10 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(is_stolen: bool) -> Self {
         let first = BTreeSet::from([1]);
         Self {
+            is_stolen,
             wanted: None,
             hold: false,
             believed: first.clone(),
@@ -116,9 +120,21 @@ impl World {
             verifiers: Known::Known(is_noted && are_shown),
             holders: Known::Known(are_shown),
             outstanding: Known::found(before.map(|_| "a node".to_owned())),
+            untold: Known::found(self.untold()),
             is_spreading: !are_shown || !self.is_told(),
             busy: None,
         }
+    }
+
+    /// Nodes that would not believe the wanted one, or that believe others than the last.
+    fn untold(&self) -> Option<String> {
+        let wanted = self.wanted.filter(|wanted| *wanted != self.signs);
+        let is_untold = |node: &Node| match wanted {
+            Some(wanted) => !node.1.contains(&wanted),
+            None => self.believed.len() == 1 && node.0 != self.believed,
+        };
+        let is_any = self.is_stolen && self.nodes.iter().any(is_untold);
+        is_any.then(|| "a node".to_owned())
     }
 
     fn happens(&mut self, event: &Event) {
@@ -140,7 +156,9 @@ impl World {
                 }
                 match decide(&self.facts()).step {
                     Some(Step::Make(generation)) => {
-                        self.crossed.insert(generation, self.believed.clone());
+                        if !self.is_stolen {
+                            self.crossed.insert(generation, self.believed.clone());
+                        }
                         self.believed.insert(generation);
                     }
                     Some(Step::Sign(generation)) => self.signs = generation,
@@ -183,8 +201,9 @@ proptest! {
     #[test]
     fn nobody_is_cut_off_who_was_told_any_generation_that_is_believed(
         events in prop::collection::vec(event(), 0..100),
+        is_stolen: bool,
     ) {
-        let mut world = World::new();
+        let mut world = World::new(is_stolen);
         for event in &events {
             world.happens(event);
             world.is_lawful()?;
@@ -201,6 +220,11 @@ proptest! {
             }
             prop_assert_eq!(&world.believed, &BTreeSet::from([wanted]));
             prop_assert_eq!(world.signs, wanted);
+            let last = decide(&world.facts());
+            prop_assert_eq!((last.phase, last.wait), (RotationPhase::Idle, None));
+            for (told, _) in &world.nodes {
+                prop_assert!(!is_stolen || told.iter().eq([&wanted]), "{world:?}");
+            }
         }
     }
 }

@@ -111,6 +111,7 @@ impl World {
                 true => Known::Known("a token".to_owned()),
                 false => Known::Absent,
             },
+            untold: Known::Absent,
             is_spreading: !all,
             busy: None,
         }

@@ -1,7 +1,7 @@
 //! Whose an object is, and that nobody is woken by what anybody may write.
 
-use kube::Resource as _;
 use kube::runtime::reflector;
+use kube::{Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::*;

@@ -60,6 +60,10 @@ async fn shared() -> Result<Option<&'static ManagementApi>> {
             ::operator::rbac::user_namespace(),
         ),
         (
+            ::operator::rbac::STANDBY_ROLE,
+            ::operator::rbac::standby_namespace(),
+        ),
+        (
             "covey-operator-system",
             ::operator::rbac::system_namespace(),
         ),
@@ -130,11 +134,43 @@ impl Site {
             .map(Some)
     }
 
+    /// One whose user's namespace is that of control planes that wait, where the operator may make and delete
+    /// TenantClusters, as the chart lets it.
+    pub(crate) async fn with_standby(prefix: &str) -> Result<Option<Self>> {
+        let Some(api) = shared().await? else {
+            return Ok(None);
+        };
+        let system = api.namespace(prefix).await?;
+        let users = format!("{system}-standby");
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": users },
+        });
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": { "name": "covey-standby", "namespace": users },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ::operator::rbac::STANDBY_ROLE },
+            "subjects": [{ "kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": system }],
+        });
+        for object in [namespace, binding] {
+            apply(&api.admin()?, &object).await?;
+        }
+        Self::of(api, users, system, Extras::all()).await.map(Some)
+    }
+
     async fn on(api: &'static ManagementApi, users: String, extras: Extras) -> Result<Self> {
+        let system = api.namespace(&format!("{users}-system")).await?;
+        Self::of(api, users, system, extras).await
+    }
+
+    async fn of(
+        api: &'static ManagementApi,
+        users: String,
+        system: String,
+        extras: Extras,
+    ) -> Result<Self> {
         kit_client::crypto::install_crypto();
         log();
         let admin = api.admin()?;
-        let system = api.namespace(&format!("{users}-system")).await?;
         let scope = Scope::of(&users);
         let site = Self {
             api,

@@ -137,7 +137,7 @@ fn adapter(v: &Validated, settings: &Settings) -> Container {
             format!("--namespace={}", v.tenant_namespace),
             format!("--user-namespace={}", v.namespace),
             format!("--cluster-name={}", v.name),
-            format!("--cluster-uid={}", v.uid),
+            format!("--cluster-uid={}", v.identity.uid),
             format!("--listen=0.0.0.0:{PORT}"),
             format!("--grpc-certificate={GRPC_DIR}/tls.crt"),
             format!("--grpc-key={GRPC_DIR}/tls.key"),

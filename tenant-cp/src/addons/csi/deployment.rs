@@ -112,7 +112,7 @@ fn driver(v: &Validated, settings: &Settings, offer: &Offer) -> Container {
         args: Some(vec![
             "controller".to_owned(),
             format!("--namespace={}", v.tenant_namespace),
-            format!("--cluster-uid={}", v.uid),
+            format!("--cluster-uid={}", v.identity.uid),
             format!("--socket={SOCKET_DIR}/csi.sock"),
             format!("--offer={}", json!(offer)),
             format!("--admin-address=0.0.0.0:{ADMIN_PORT}"),

@@ -20,7 +20,7 @@ use crate::validate::validated::Validated;
 pub(crate) fn flags(v: &Validated, material: &Material) -> Vec<String> {
     let mut computed = vec![
         ("cluster-cidr", v.network.pod_cidr.to_string()),
-        ("cluster-name", v.name.clone()),
+        ("cluster-name", v.identity.name.clone()),
         (
             "service-cluster-ip-range",
             v.network.service_cidr.to_string(),

@@ -125,6 +125,22 @@ fn profiles_of_access_have_a_name_and_a_role_and_the_ceiling_is_a_time() {
 }
 
 #[test]
+fn standby_is_of_versions_that_can_be_made_and_bounded() {
+    assert_eq!(
+        said(json!({"standby": {"1.36.3": 50, "1.35.4": 0}})),
+        [""; 0]
+    );
+    for (wrong, field) in [
+        (json!({"standby": {"1.36.3": 51}}), "standby[1.36.3]: 51"),
+        (json!({"standby": {"1.20.0": 1}}), "standby[1.20.0]: "),
+        (json!({"standby": {"latest": 1}}), "standby[latest]: "),
+    ] {
+        let said = said(wrong);
+        assert!(said.len() == 1 && said[0].starts_with(field), "{said:?}");
+    }
+}
+
+#[test]
 fn golden_file_is_named_with_all_that_it_is_known_by() {
     let start = |etcd: &str, objects: &str, file: &str, sha256: &str| {
         json!({"goldenStarts": {"1.36.3": {

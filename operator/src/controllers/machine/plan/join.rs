@@ -350,7 +350,7 @@ fn secret_of(machine: &Machine, data: &Value) -> Object {
         "kind": "Secret",
         "metadata": {
             "name": names::user_data_secret(&machine.name_any()),
-            "namespace": crate::controllers::machine::tenant_namespace(machine),
+            "namespace": machine.tenant_namespace(),
             "labels": machine.labels_of_parts(),
         },
         "type": "Opaque",

@@ -175,7 +175,8 @@ fn budget(observed: &Observed) -> usize {
 
 /// All Machines of the tenant cluster, of whatever pool; those that go tell of the network, too.
 fn neighbours(observed: &Observed) -> Vec<&Machine> {
-    let uid = observed.cluster.as_ref().there().and_then(|c| c.uid());
+    let uid = observed.cluster.as_ref().there();
+    let uid = uid.map(|c| c.identity_uid().to_owned());
     let uid = uid.unwrap_or_default();
     let others = observed.others.iter().map(AsRef::as_ref);
     observed

@@ -496,7 +496,8 @@ fn observation(
         };
         all.insert(name.to_owned(), signals(name, place.provider, api));
     }
-    let uid = observed.cluster.as_ref().there().and_then(|c| c.uid());
+    let uid = observed.cluster.as_ref().there();
+    let uid = uid.map(|c| c.identity_uid().to_owned());
     let others = observed.others.iter().map(AsRef::as_ref);
     let machines = observed.owned().chain(others);
     let is_member = |m: &&Machine| {

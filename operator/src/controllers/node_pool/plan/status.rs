@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use api::tenant_cluster::TenantIdentity;
 use api::{ConditionStatus, ConditionType, Machine, NodePool, Reason, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -65,6 +66,12 @@ fn count(
     let staying = || machines.iter().filter(|m| !is_going(m));
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     plan.status.replicas = number(staying().count());
+    let cluster = observed.cluster.as_ref().there();
+    plan.status.tenant_namespace = match cluster {
+        Some(cluster) => cluster.taken_over().map(TenantIdentity::tenant_namespace),
+        // Whoever may size it may still.
+        None => plan.status.tenant_namespace.take(),
+    };
     plan.status.ready_replicas = number(staying().filter(|m| members::is_ready(m)).count());
     plan.status.locations = locations::status(observed, machines, decided);
     plan.status.spread = locations::spread(&plan.status.locations);

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use api::node_pool::locations::LocationRef;
 use api::node_pool::{Kubelet, Provider};
+use api::tenant_cluster::TenantIdentity;
 use api::{Machine, MachineSpec, NodePool, NodePoolSpec, Reason, TenantCluster, names};
 use jiff::Timestamp;
 use kit_objects::object::Object;
@@ -175,7 +176,8 @@ pub(super) fn machine(
 ) -> Object {
     let spec = MachineSpec {
         cluster_name: pool.spec.cluster_name.clone(),
-        cluster_uid: cluster.uid().unwrap_or_default(),
+        cluster_uid: cluster.identity_uid().to_owned(),
+        tenant_namespace: cluster.taken_over().map(TenantIdentity::tenant_namespace),
         pool_name: pool.name_any(),
         location: location.name.clone(),
         version: template.version.clone(),
@@ -192,7 +194,7 @@ pub(super) fn machine(
         "metadata": {
             "name": name,
             "namespace": pool.namespace(),
-            "labels": labels(pool, &cluster.uid().unwrap_or_default()),
+            "labels": labels(pool, cluster.identity_uid()),
             "annotations": { names::ANNOTATION_MACHINE_NUMBER: number.to_string() },
             // From the first moment on, so that none goes without its virtual machine going first.
             "finalizers": [names::FINALIZER_MACHINE],

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use kit_client::errors;
+use kube::Client;
 use kube::runtime::reflector::ObjectRef;
-use kube::{Client, ResourceExt as _};
 
 use super::sessions;
 use crate::context::Context;
@@ -63,7 +63,7 @@ pub(super) async fn ask(ctx: &Context, members: Members<'_>, list: bool, observe
 
 /// From now on it is looked at outside of reconciles, too.
 fn look_on(ctx: &Context, members: Members<'_>, observed: &Observed) {
-    let uid = observed.cluster.uid().unwrap_or_default();
+    let uid = observed.cluster.identity_uid().to_owned();
     let cluster = ObjectRef::from_obj(&observed.cluster);
     let session =
         |(name, address): &(String, IpAddr)| sessions::etcd(ctx, observed, name, *address);

@@ -11,8 +11,8 @@ use std::time::Duration;
 use api::tenant_cluster::EndpointStatus;
 use jiff::Timestamp;
 use kit_objects::object::{Key, Object};
+use kube::Client;
 use kube::runtime::reflector::ObjectRef;
-use kube::{Client, ResourceExt};
 use serde_json::Value;
 use tenant_cp::desired::bootstrap::rbac;
 use tenant_cp::names;
@@ -59,7 +59,7 @@ pub(super) async fn probe(
         return Ok(());
     };
     let cluster = &observed.cluster;
-    let uid = cluster.uid().unwrap_or_default();
+    let uid = cluster.identity_uid().to_owned();
     let pods = ready_pods(observed);
     let Some(session) = operator(ctx, observed, *address) else {
         return Ok(());

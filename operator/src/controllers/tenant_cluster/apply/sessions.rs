@@ -12,8 +12,8 @@ use std::time::Duration;
 use api::tenant_cluster::EndpointStatus;
 use jiff::Timestamp;
 use kit_client::errors::chain;
+use kube::Client;
 use kube::runtime::reflector::ObjectRef;
-use kube::{Client, ResourceExt};
 use tenant_cp::generations::bundle;
 use tenant_cp::network::metadata;
 use tenant_cp::{certificates, names};
@@ -100,7 +100,7 @@ pub(super) fn etcd(
 /// after which it is triggered.
 pub(super) fn enter(ctx: &Context, observed: &Observed) -> Option<Pass> {
     let cluster = ObjectRef::from_obj(&observed.cluster);
-    let uid = observed.cluster.uid().unwrap_or_default();
+    let uid = observed.cluster.identity_uid().to_owned();
     let (object, clusters) = (state::key(&cluster), ctx.triggers.clusters.clone());
     // Fails only once the controller has ended.
     let wake = Box::new(move || drop(clusters.send(cluster)));
@@ -111,7 +111,7 @@ pub(super) fn enter(ctx: &Context, observed: &Observed) -> Option<Pass> {
 /// Whether this reconcile may ask the tenant now for what it can do without; of one that is known to be silent
 /// it may, because it is looked at seldom.
 pub(super) fn lets(ctx: &Context, observed: &Observed) -> bool {
-    let uid = observed.cluster.metadata.uid.as_deref().unwrap_or_default();
+    let uid = observed.cluster.identity_uid();
     let object = state::key_of(&observed.cluster);
     ctx.recovery_probes.silence(uid).is_some()
         || ctx.cluster_bulkhead.lets(uid, &object, &observed.budget)
@@ -131,7 +131,7 @@ pub(super) fn probed<'a>(
 ) -> Probed<'a> {
     let (dial, ns) = (Arc::clone(&ctx.dial), observed.tenant_namespace());
     Probed {
-        uid: observed.cluster.metadata.uid.as_deref().unwrap_or_default(),
+        uid: observed.cluster.identity_uid(),
         cluster: ObjectRef::from_obj(&observed.cluster),
         session,
         pods: Some(ready_pods(observed)),

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use kit_objects::object::Object;
-use kube::{Client, ResourceExt};
+use kube::Client;
 use tenant_cp::desired::bootstrap::rbac;
 
 use super::deletion::delete;
@@ -27,7 +27,7 @@ pub(super) async fn apply(
     observed: &mut Observed,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let uid = observed.cluster.uid().unwrap_or_default();
+    let uid = observed.cluster.identity_uid().to_owned();
     let result = match enter(ctx, observed) {
         Some(pass) => {
             let written = Box::pin(write_all(ctx, address, changes, observed, now));

@@ -11,8 +11,8 @@ use futures::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kit_client::errors::chain;
+use kube::Api;
 use kube::api::ListParams;
-use kube::{Api, ResourceExt};
 use serde_json::Value;
 use tenant_cp::names;
 
@@ -38,7 +38,7 @@ pub(super) async fn ask(ctx: &Context, observed: &mut Observed, now: Timestamp) 
         counted,
         wakes,
     };
-    let uid = observed.cluster.uid().unwrap_or_default();
+    let uid = observed.cluster.identity_uid().to_owned();
     ctx.usage_looks.record(&uid, look.clone());
     observed.usage.now = Some(look);
 }

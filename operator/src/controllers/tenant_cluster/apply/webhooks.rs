@@ -31,7 +31,7 @@ pub(super) async fn ask(
     let blocking = blocking.map_or_else(Blocking::Unknown, Blocking::By);
     if let Some(look) = &mut observed.usage.now {
         look.blocking = Some(blocking.clone());
-        let uid = observed.cluster.metadata.uid.as_deref().unwrap_or_default();
+        let uid = observed.cluster.identity_uid();
         ctx.usage_looks.record(uid, look.clone());
     }
     if let Some(seen) = &mut observed.hibernation {

@@ -37,11 +37,11 @@ pub(super) async fn read(
     if !hibernation::is_of_interest(cluster, now) {
         return Ok(None);
     }
-    let uid = cluster.uid().unwrap_or_default();
+    let uid = cluster.identity_uid();
     let pods = format!("{LABEL_COMPONENT}!={COMPONENT_WORKER},{LABEL_TENANT_UID}={uid}");
     let (pods, asked, place) = futures::try_join!(
         list(ctx, kinds::POD, ns, &pods),
-        asked(ctx, cluster, &uid),
+        asked(ctx, cluster, uid),
         place(ctx, cluster, ns),
     )?;
     let machines = ctx.stores.machines.state();

@@ -73,7 +73,7 @@ pub(super) async fn read(
         ..RestoreSeen::default()
     };
     if let Some(progress) = progress {
-        let own = cluster.uid().unwrap_or_default();
+        let own = cluster.identity_uid();
         let pods = format!("{LABEL_COMPONENT}!={COMPONENT_WORKER},{LABEL_TENANT_UID}={own}");
         let pods = list(ctx, kinds::POD, ns, &pods).await?;
         seen.pods = pods.into_iter().map(|(_, pod)| pod).collect();

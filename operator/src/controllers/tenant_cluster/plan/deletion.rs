@@ -72,11 +72,13 @@ pub(super) fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> 
         (Whose::Unlabelled, _) if going => return waits(plan, observed, until_gone, now),
         // What is in it may run on, and the operator may not write a namespace without the label.
         (Whose::Unlabelled, _) | (Whose::Ours, None) => {
-            let (label, uid) = (api::names::LABEL_TENANT_UID, meta.uid.as_deref());
+            let (label, uid) = (
+                api::names::LABEL_TENANT_UID,
+                observed.cluster.identity_uid(),
+            );
             let message = format!(
                 "waits until somebody says whose the tenant namespace {ns} is: its label was taken off; \
-                 give it the label {label}={} again, or another value if it is to stay, or delete it",
-                uid.unwrap_or_default()
+                 give it the label {label}={uid} again, or another value if it is to stay, or delete it"
             );
             return waits(plan, observed, message, now);
         }

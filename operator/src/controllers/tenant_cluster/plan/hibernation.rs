@@ -120,7 +120,7 @@ impl Sleep {
             plan.phase = why.map_or(Phase::Awake, Phase::Busy);
         }
         let place = seen.place.as_ref();
-        let uid = observed.cluster.metadata.uid.as_deref().unwrap_or_default();
+        let uid = observed.cluster.identity_uid();
         if plan.record.is_none() && place.is_some_and(|place| place.is_of(uid)) {
             // Its port would be its own for ever.
             plan.record = facts;
@@ -209,7 +209,7 @@ impl Sleep {
         let Some(place) = &seen.place else {
             return;
         };
-        let stands = place.of(&valid.uid);
+        let stands = place.of(&valid.identity.uid);
         let is_down = self.holds(parts::Part::ControlPlane);
         let wakes = hibernation::wakes_on_request(&observed.cluster);
         if is_down && wakes && place.addresses.is_empty() {
@@ -225,9 +225,7 @@ impl Sleep {
             let pods: &[Value] = if is_down { &[] } else { &seen.pods };
             let sleeper = place::sleeper(valid, facts.since, pods);
             let others = observed.others.iter();
-            let others = others
-                .filter_map(|other| other.metadata.uid.as_deref())
-                .collect();
+            let others = others.map(|other| other.identity_uid()).collect();
             if let Some(entry) = place.change(&sleeper, &others) {
                 part.actions.push(Action::KeepSleeper(entry));
             } else if let Some((port, _)) = stands.filter(|_| is_down) {
@@ -340,7 +338,7 @@ impl Sleep {
             .hibernation
             .as_ref()
             .and_then(|seen| seen.place.as_ref());
-        let uid = observed.cluster.metadata.uid.as_deref().unwrap_or_default();
+        let uid = observed.cluster.identity_uid();
         if !self.is_on() && place.is_some_and(|place| place.is_of(uid)) {
             let again = HANDED_ON.unsigned_abs();
             plan.requeue_after = plan.requeue_after.map(|after| after.min(again));

@@ -45,7 +45,7 @@ fn prune(valid: &Validated, observed: &Observed, control_plane: Progress) -> Vec
     }
     let target = |key: Key| {
         let live = observed.objects.get(&key)?;
-        let ours = live["metadata"]["labels"][LABEL_TENANT_UID] == valid.uid.as_str();
+        let ours = live["metadata"]["labels"][LABEL_TENANT_UID] == valid.identity.uid.as_str();
         if key.namespace != ns && !ours {
             return None;
         }
@@ -128,7 +128,7 @@ fn mirrors<'a>(
     valid: &Validated,
     observed: &'a Observed,
 ) -> impl Iterator<Item = &'a Key> + use<'a> {
-    let (ns, uid) = (valid.tenant_namespace.clone(), valid.uid.clone());
+    let (ns, uid) = (valid.tenant_namespace.clone(), valid.identity.uid.clone());
     let component = release.component;
     let is_mirror = move |key: &Key, live: &Value| {
         let labels = &live["metadata"]["labels"];

@@ -366,6 +366,7 @@ impl Rotation {
         let after = RotationStatus {
             signed_until: self.seen.signed_until.clone(),
             believed_since: self.seen.believed_since.clone(),
+            told_since: self.seen.told_since.clone(),
             ..after
         };
         let goes_on = |phase| phase != RotationPhase::Idle;
@@ -388,6 +389,12 @@ impl Rotation {
                 }
             };
             plan.events.push(Notice::normal(reason, message));
+        }
+        let was_told = before.is_some_and(|before| before.told_since.is_some());
+        if self.decision.wait == Some(Wait::Untold) && !was_told {
+            let what = after.waiting_for.as_deref().unwrap_or_default();
+            let message = format!("the rotation of {name} waits for {what}");
+            plan.events.push(Notice::normal(Reason::Rotating, message));
         }
         if went_on && !goes_on(after.phase) {
             let message = format!("of {name} nothing but generation {signs} is believed");
@@ -426,7 +433,12 @@ fn annotated(observed: &Observed, name: &str, (annotation, text): (&str, &str)) 
         },
     });
     // What else was written there stays.
-    for other in [names::DROPPED, names::SIGNED_UNTIL, names::BELIEVED_SINCE] {
+    for other in [
+        names::DROPPED,
+        names::SIGNED_UNTIL,
+        names::BELIEVED_SINCE,
+        names::BELIEVED_ALONE_SINCE,
+    ] {
         let text = &live["metadata"]["annotations"][other];
         if other != annotation && text.is_string() {
             wanted["metadata"]["annotations"][other] = text.clone();

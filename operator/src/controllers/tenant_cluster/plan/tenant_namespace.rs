@@ -63,7 +63,7 @@ pub(super) fn whose(observed: &Observed, live: &Value) -> Whose {
     let ns = observed.tenant_namespace();
     let known = status.and_then(|s| s.namespace.as_deref()) == Some(ns.as_str());
     match label {
-        Some(uid) if observed.cluster.metadata.uid.as_deref() == Some(uid) => Whose::Ours,
+        Some(uid) if observed.cluster.identity_uid() == uid => Whose::Ours,
         None if known => Whose::Unlabelled,
         Some(_) | None => Whose::Others,
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use api::tenant_cluster::{
     EndpointStatus, EtcdStatus, HibernationStatus, NetworkStatus, RestoreProgress, RolloutStatus,
-    TenantClusterStatus,
+    TenantClusterStatus, TenantIdentity,
 };
 use kit::events::Notice;
 use kit_objects::difference::difference;
@@ -257,6 +257,11 @@ pub enum Action {
         /// The tenant namespace.
         namespace: String,
     },
+    /// Bear the identity of one of these from now on, the first that is free, and write that into the status before
+    /// anything depends on it.
+    TakeOver(Vec<TenantIdentity>),
+    /// See to it that nobody takes it over any more.
+    Retire,
     /// Write the address ranges into the status before anything depends on them.
     KeepNetwork(NetworkStatus),
     /// Write into the status what etcd is, before its members are told that it exists.

@@ -14,7 +14,7 @@ use super::*;
 use crate::controllers::fields::{Schema, differences, each};
 
 /// A value where the one of the documentation is abridged, or is what every base has.
-fn value(schema: &Schema, path: &str, authority: &str) -> Value {
+pub(super) fn value(schema: &Schema, path: &str, authority: &str) -> Value {
     match path {
         "version" => json!("1.35.5"),
         "nodes.trustedCAs" => json!([authority]),
@@ -24,7 +24,7 @@ fn value(schema: &Schema, path: &str, authority: &str) -> Value {
 }
 
 /// What a field is for some tenant clusters only.
-fn base(path: &str) -> Value {
+pub(super) fn base(path: &str) -> Value {
     let mut base = minimal();
     let endpoint = path.strip_prefix("controlPlane.endpoint.");
     match endpoint {
@@ -63,7 +63,7 @@ const GROWS_ONLY: &str = "etcd.storage.size";
 const STAYS: &str = "etcd.storage.storageClassName";
 
 /// What begins a rotation: whoever says nothing of it any more has what signs by then.
-const TURNS: [&str; 22] = [
+const TURNS: [&str; 23] = [
     "rotation",
     "rotation.clientCA",
     "rotation.clientCA.complete",
@@ -71,6 +71,7 @@ const TURNS: [&str; 22] = [
     "rotation.clientCA.nodes",
     "rotation.clusterCA",
     "rotation.clusterCA.complete",
+    "rotation.clusterCA.compromised",
     "rotation.clusterCA.generation",
     "rotation.clusterCA.nodes",
     "rotation.encryptionKeys",
@@ -128,7 +129,7 @@ fn generous() -> Settings {
     serde_json::from_value(settings).unwrap()
 }
 
-fn world(spec: &Value) -> World {
+pub(super) fn world(spec: &Value) -> World {
     let mut world = World::new(spec.clone());
     world.settings = generous();
     come_to_rest(&mut world);
@@ -193,7 +194,7 @@ const HASHES: [&str; 7] = [
     "template-hash",
 ];
 
-fn plain(live: &Value) -> Value {
+pub(super) fn plain(live: &Value) -> Value {
     let mut plain = live.clone();
     if live["kind"] == "Secret" {
         // What once was encrypted may come back with a Restore.
@@ -452,7 +453,7 @@ fn one_field(schema: &Schema, path: &str, authority: &str, bases: &Bases) {
 }
 
 /// What a file of a Secret holds.
-fn base64_of(world: &World, secret: &str, file: &str) -> String {
+pub(super) fn base64_of(world: &World, secret: &str, file: &str) -> String {
     let content = world.secret(secret).unwrap()["data"][file]
         .as_str()
         .unwrap();

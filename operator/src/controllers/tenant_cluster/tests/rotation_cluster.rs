@@ -1,11 +1,12 @@
 //! The authority of the cluster is turned: what kube-apiservers show, who believes it, and that nodes of before are waited for.
 //!
+//! Long because all of them look at who believes what through the same parties.
 //! Invariant: whatever is cut off, every node, pod, program and kubeconfig believes, by what it was told, whatever any
 //! kube-apiserver may show: the bundle that it started or joined with, or one that it has read again.
 
 use std::collections::BTreeSet;
 
-use api::tenant_cluster::{NodeAuthorityTurn, NodesOfBefore, RotationPhase, RotationStatus};
+use api::tenant_cluster::{ClusterAuthorityTurn, NodesOfBefore, RotationPhase, RotationStatus};
 use base64::engine::general_purpose::STANDARD;
 use tenant_cp::certificates::OF_CLUSTER;
 use tenant_cp::generations::{authority_name, of_authority};
@@ -16,15 +17,15 @@ use super::*;
 
 const NAME: &str = "clusterCA";
 
-fn turn(world: &mut World, asked: NodeAuthorityTurn) {
+fn turn(world: &mut World, asked: ClusterAuthorityTurn) {
     world.cluster.spec.rotation.cluster_ca = Some(asked);
     *world.cluster.metadata.generation.as_mut().unwrap() += 1;
 }
 
-fn to(generation: u32) -> NodeAuthorityTurn {
-    NodeAuthorityTurn {
+fn to(generation: u32) -> ClusterAuthorityTurn {
+    ClusterAuthorityTurn {
         generation,
-        ..NodeAuthorityTurn::default()
+        ..ClusterAuthorityTurn::default()
     }
 }
 
@@ -237,7 +238,7 @@ fn nobody_is_cut_off_and_the_end_is_the_new_one_alone() {
 }
 
 /// The new one signs, and one node of before is there.
-fn drained(asked: NodeAuthorityTurn) -> (World, Parties) {
+fn drained(asked: ClusterAuthorityTurn) -> (World, Parties) {
     let mut world = ready(minimal());
     let made = world.now.checked_sub(jiff::SignedDuration::from_hours(1));
     world.kubelets.machines = [("workers-a".to_owned(), made.ok())].into();
@@ -283,7 +284,7 @@ fn nodes_of_before_are_waited_for_and_believe_what_is_shown_until_they_are_gone(
 
 #[test]
 fn who_says_so_waits_for_no_node_and_machines_of_before_are_known_afterwards() {
-    let asked = NodeAuthorityTurn {
+    let asked = ClusterAuthorityTurn {
         nodes: NodesOfBefore::Replace,
         ..to(2)
     };
@@ -291,7 +292,7 @@ fn who_says_so_waits_for_no_node_and_machines_of_before_are_known_afterwards() {
     assert!(!waits(&world).contains("to Replace"), "{}", waits(&world));
     let since = crate::rotation::kubelets::replaced_before(&world.cluster);
     assert_eq!(since, Some(world.now));
-    let complete = NodeAuthorityTurn {
+    let complete = ClusterAuthorityTurn {
         complete: Some(2),
         ..asked
     };
@@ -329,7 +330,7 @@ fn until_it_is_dropped_the_one_of_before_signs_again_and_no_node_is_waited_for()
 #[test]
 fn authority_that_nodes_of_before_would_not_believe_never_signs() {
     let mut world = ready(minimal());
-    let held = NodeAuthorityTurn {
+    let held = ClusterAuthorityTurn {
         hold: true,
         ..to(2)
     };
@@ -375,4 +376,139 @@ fn nothing_signs_before_pods_and_nodes_are_told_of_it() {
     world.play_controllers();
     world.settle();
     assert_eq!(told(&world).believed, [2]);
+}
+
+/// Generation 2 is made because the key of the first was stolen.
+fn compromised(nodes: NodesOfBefore) -> ClusterAuthorityTurn {
+    ClusterAuthorityTurn {
+        nodes,
+        compromised: Some(2),
+        ..to(2)
+    }
+}
+
+/// What is told is the same when all of it was erased.
+fn is_told_again(world: &mut World) {
+    let before = told(world);
+    world.cluster.status.as_mut().unwrap().rotation.clear();
+    world.settle();
+    let after = told(world);
+    let since = before.since.clone();
+    assert_eq!(RotationStatus { since, ..after }, before);
+}
+
+#[test]
+fn where_a_key_was_stolen_nodes_are_told_before_the_new_one_signs_and_again_when_it_is_alone() {
+    let (mut world, mut parties) = drained(compromised(NodesOfBefore::Replace));
+    let waiting = told(&world);
+    assert_eq!(waiting.phase, RotationPhase::Preparing);
+    assert_eq!(
+        (waiting.signs, waiting.believed.as_slice()),
+        (1, &[1, 2][..])
+    );
+    assert_eq!(waiting.told_since, Some(world.now.to_string()));
+    let said = waits(&world);
+    assert!(
+        said.contains("told of generation 2, which signs when"),
+        "{said}"
+    );
+    assert!(said.ends_with("cut off then: workers-a"), "{said}");
+    assert_eq!(signs(&world), BTreeSet::from([1]));
+    let made = world.secret("ca-g2").unwrap();
+    assert_eq!(file(made, "by-ca.crt"), None, "nobody would be refused");
+    let since = crate::rotation::kubelets::replaced_before(&world.cluster);
+    assert_eq!(since, Some(world.now), "its pool replaces it");
+    assert_eq!(world.condition("Progressing").1, "AsDesired");
+    let writes = world.writes;
+    world.settle();
+    assert_eq!(world.writes, writes, "it is at rest");
+    is_told_again(&mut world);
+
+    // One more that was made by then counts as one of before: it believes the stolen one, too.
+    parties.nodes.remove("workers-a");
+    parties.joins(&world, "workers-b");
+    assert_eq!(of_bundle(&world, &parties.nodes["workers-b"]), [1, 2]);
+    world.kubelets.machines = [("workers-b".to_owned(), Some(world.now))].into();
+    world.kubelets.nodes = Some(Ok(["workers-b".to_owned()].into()));
+    world.now = world
+        .now
+        .checked_add(jiff::SignedDuration::from_hours(1))
+        .unwrap();
+    write_by_write(&mut world, &mut parties, "signs", false);
+    let alone = told(&world);
+    assert_eq!(alone.phase, RotationPhase::Dropping);
+    assert_eq!((alone.signs, alone.believed.as_slice()), (2, &[2][..]));
+    assert_eq!(alone.told_since, Some(world.now.to_string()));
+    assert!(
+        waits(&world).ends_with("one of which was stolen: workers-b"),
+        "{}",
+        waits(&world)
+    );
+    for chain in shown(&world) {
+        assert_eq!(pki::first_certificate(&chain).1, "");
+    }
+    let since = crate::rotation::kubelets::replaced_before(&world.cluster);
+    assert_eq!(since, Some(world.now), "it is replaced once more");
+    assert_eq!(world.condition("Progressing").1, "AsDesired");
+    is_told_again(&mut world);
+    let told_inside = std::mem::replace(&mut world.root, "not asked for".to_owned());
+    let writes = world.writes;
+    world.settle();
+    assert_eq!((&*world.root, world.writes), ("not asked for", writes));
+    world.root = told_inside;
+
+    parties.nodes.clear();
+    parties.joins(&world, "workers-c");
+    assert_eq!(of_bundle(&world, &parties.nodes["workers-c"]), [2]);
+    world.kubelets.machines = [("workers-c".to_owned(), Some(world.now))].into();
+    world.kubelets.nodes = Some(Ok(["workers-c".to_owned()].into()));
+    write_by_write(&mut world, &mut parties, "over", false);
+    let over = told(&world);
+    assert_eq!((over.phase, over.told_since), (RotationPhase::Idle, None));
+}
+
+#[test]
+fn where_a_key_was_stolen_kubelets_are_told_in_place_twice() {
+    let asked = || crate::rotation::kubelets::renewed_before;
+    let (mut world, mut parties) = drained(compromised(NodesOfBefore::InPlace));
+    assert_eq!(asked()(&world.cluster), Some(world.now));
+    parties.joins(&world, "workers-a");
+    world.kubelets.machines = [("workers-a".to_owned(), Some(world.now))].into();
+    world.kubelets.nodes = Some(Ok(["workers-a".to_owned()].into()));
+    world.now = world
+        .now
+        .checked_add(jiff::SignedDuration::from_hours(1))
+        .unwrap();
+    write_by_write(&mut world, &mut parties, "signs", false);
+    assert_eq!(told(&world).phase, RotationPhase::Dropping);
+    assert_eq!(asked()(&world.cluster), Some(world.now));
+    parties.joins(&world, "workers-a");
+    world.kubelets.machines = [("workers-a".to_owned(), Some(world.now))].into();
+    write_by_write(&mut world, &mut parties, "over", false);
+    assert_eq!(told(&world).phase, RotationPhase::Idle);
+    assert_eq!(asked()(&world.cluster), None);
+}
+
+#[test]
+fn where_a_key_was_stolen_and_nothing_may_wait_nodes_that_believe_it_are_named_until_they_are_gone()
+{
+    let (mut world, _) = drained(compromised(NodesOfBefore::Wait));
+    assert_eq!(told(&world).phase, RotationPhase::Preparing);
+    let complete = ClusterAuthorityTurn {
+        complete: Some(2),
+        ..compromised(NodesOfBefore::Wait)
+    };
+    turn(&mut world, complete);
+    world.settle();
+    let alone = told(&world);
+    assert_eq!((alone.phase, alone.signs), (RotationPhase::Dropping, 2));
+    let said = waits(&world);
+    assert!(
+        said.ends_with("nodes to Replace or InPlace: workers-a"),
+        "{said}"
+    );
+    world.kubelets.machines.clear();
+    world.kubelets.nodes = Some(Ok(BTreeSet::new()));
+    world.settle();
+    assert_eq!(told(&world).phase, RotationPhase::Idle);
 }

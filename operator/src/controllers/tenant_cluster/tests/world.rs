@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::tenant_cluster::{TenantClusterStatus, TenantIdentity};
 use api::{Snapshot, TenantCluster};
 use jiff::Timestamp;
 use kit_objects::known::Known;
@@ -29,6 +30,7 @@ use crate::maintenance::patches;
 use crate::overlay::members::Overlay;
 use crate::rollouts::queue::Answer;
 use crate::rotation::kubelets::Kubelets;
+use crate::standby::takeover::Taker;
 use crate::tenant_session::aggregated::Believed;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::Alarm;
@@ -44,6 +46,7 @@ mod controllers;
 mod etcd;
 mod hibernation;
 mod laws;
+mod own;
 mod restore;
 mod rotations;
 
@@ -102,6 +105,9 @@ pub(super) struct World {
     pub(super) cluster: TenantCluster,
     pub(super) settings: Settings,
     pub(super) others: Vec<Arc<TenantCluster>>,
+    /// What waits, as it was before anybody took it over, and whoever took over what is here.
+    pub(super) standby: Option<(TenantIdentity, TenantClusterStatus)>,
+    pub(super) taker: Option<Taker>,
     /// Hosts of the namespace that Machines have.
     pub(super) claimed_hosts: Vec<(String, String)>,
     pub(super) cloud_machines: Vec<(String, String)>,
@@ -211,6 +217,8 @@ impl World {
             cluster: cluster("demo", UID, spec),
             settings: Settings::default(),
             others: Vec::new(),
+            standby: None,
+            taker: None,
             claimed_hosts: Vec::new(),
             cloud_machines: Vec::new(),
             quotas: Vec::new(),
@@ -309,6 +317,8 @@ impl World {
             patch,
             network: network::decide(&self.cluster, &self.others, &self.settings.network),
             others: self.others.clone(),
+            standby: self.see_standby(),
+            taker: self.taker,
             claimed_hosts: self.claimed_hosts.clone(),
             cloud_machines: self.cloud_machines.clone(),
             quotas: self.quotas.clone(),
@@ -360,7 +370,8 @@ impl World {
         observed: &mut Observed,
         budget: &mut usize,
     ) -> bool {
-        let mut observe_again = false;
+        let takes_over = |action: &Action| matches!(action, Action::TakeOver(_));
+        let mut observe_again = plan.actions().any(takes_over);
         for part in &plan.parts {
             for object in part.objects() {
                 if self.refused.contains(&object.key()) {
@@ -417,6 +428,8 @@ impl World {
         match action {
             Action::AddFinalizer
             | Action::RemoveFinalizer
+            | Action::TakeOver(_)
+            | Action::Retire
             | Action::KeepNetwork(_)
             | Action::KeepRestore { .. }
             | Action::KeepHibernation { .. }
@@ -674,45 +687,6 @@ impl World {
         let members = observed.etcd.answers().map(|(name, _)| name.to_owned());
         let answers = members.map(|name| (name.clone(), Ok(self.member(&name))));
         observed.etcd = Etcd::Asked(answers.collect());
-    }
-
-    pub(super) fn own(&mut self, action: &Action) {
-        match action {
-            Action::AddFinalizer => {
-                self.cluster.metadata.finalizers = Some(vec![api::names::FINALIZER.into()]);
-            }
-            Action::RemoveFinalizer => self.cluster.metadata.finalizers = None,
-            Action::KeepEtcd(etcd) => {
-                self.cluster.status.get_or_insert_default().etcd = Some(etcd.clone());
-            }
-            Action::KeepRollout(rollout) => {
-                self.cluster.status.get_or_insert_default().rollout =
-                    Some(rollout.as_ref().clone());
-            }
-            Action::KeepHibernation { told, .. } => {
-                self.cluster.status.get_or_insert_default().hibernation = told.clone();
-                self.sleep.look.0 = None;
-            }
-            Action::KeepRestore { restore, etcd } => {
-                let status = self.cluster.status.get_or_insert_default();
-                status.restore = restore.as_deref().cloned();
-                status.etcd = etcd.clone().or(status.etcd.take());
-            }
-            Action::KeepNetwork(ranges) => {
-                self.cluster.status.get_or_insert_default().network = Some(ranges.clone());
-            }
-            _ => {}
-        }
-        self.cluster = stored(&self.cluster);
-    }
-
-    pub(super) fn spend(&mut self, budget: &mut usize) -> bool {
-        if *budget == 0 {
-            return false;
-        }
-        *budget -= 1;
-        self.writes += 1;
-        true
     }
 
     /// What the API server makes of an object: a UID, addresses, a ready status.

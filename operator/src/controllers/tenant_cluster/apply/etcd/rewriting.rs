@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kit_client::errors::chain;
-use kube::ResourceExt as _;
 use tenant_cp::encrypted_kinds::EncryptedKinds;
 use tenant_cp::names;
 
@@ -50,7 +49,7 @@ async fn answer(
 ) -> Result<Rewritten, String> {
     let budget = Budget::waiting(PATIENCE);
     let api = sessions::administering(ctx, observed, address, &budget, now)?;
-    let uid = observed.cluster.uid().unwrap_or_default();
+    let uid = observed.cluster.identity_uid().to_owned();
     let terms = Terms {
         generation,
         kinds: kinds.clone(),

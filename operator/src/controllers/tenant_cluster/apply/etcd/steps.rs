@@ -162,8 +162,8 @@ pub(in super::super) async fn replace(
         && observed.etcd_disks.of(from).is_slow()
     {
         observed.etcd_disks.moved = Some(now);
-        let uid = observed.cluster.metadata.uid.as_deref();
-        ctx.etcd_looks.note_move(uid.unwrap_or_default(), now);
+        let uid = observed.cluster.identity_uid();
+        ctx.etcd_looks.note_move(uid, now);
     }
     if let Err(why) = done {
         tracing::info!(?step, why, "etcd did not carry out a step");

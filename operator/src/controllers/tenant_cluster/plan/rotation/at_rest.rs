@@ -86,6 +86,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         verifiers,
         holders,
         outstanding,
+        untold: Known::Absent,
         is_spreading: !published || (how_far.has_other)(names::ENCRYPTION_HASH),
         busy: how_far.busy,
     };
@@ -100,6 +101,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         again,
         signed_until: None,
         believed_since: None,
+        told_since: None,
     }
 }
 

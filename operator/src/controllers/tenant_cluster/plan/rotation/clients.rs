@@ -120,6 +120,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         verifiers,
         holders,
         outstanding,
+        untold: Known::Absent,
         is_spreading: !has_clients_of(observed, AUTHORITY)
             || (how_far.has_other)(names::CLIENT_CA_HASH),
         busy: how_far.busy,
@@ -132,6 +133,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         again: again.and_then(|again| Duration::try_from(again).ok()),
         signed_until,
         believed_since: None,
+        told_since: None,
     }
 }
 

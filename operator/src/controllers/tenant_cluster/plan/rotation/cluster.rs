@@ -4,13 +4,15 @@
 //! inside, by `kube-root-ca.crt` and `cluster-info`. A node keeps what it was told when it joined. What it signed have
 //! kube-apiservers alone, and they show the cross-certificate beside it, so that whoever believes the oldest generation
 //! alone believes them until that is dropped.
+//! Where a key of before was stolen there is no cross-certificate: nodes are told before the new one signs, and once more when it
+//! is the only one.
 //! Invariant: since when machines are made that believe a generation is written into its Secret before it signs; it is never
 //! taken back, because whoever believes a later one believes the oldest, too.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use api::tenant_cluster::{NodeAuthorityTurn, NodesOfBefore};
+use api::tenant_cluster::{ClusterAuthorityTurn, NodesOfBefore};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use kit_objects::known::Known;
@@ -54,7 +56,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
     let asked = asked(observed);
     let wanted = asked.map(|turn| turn.generation);
     let hold = asked.is_some_and(|turn| turn.hold);
-    let is_complete = asked.is_some_and(|turn| turn.complete >= Some(turn.generation));
+    let is_complete = is_complete(asked);
     let believed = believed(observed, AUTHORITY);
     let dropped = dropped(observed, AUTHORITY);
     let is_turned = believed.len() > 1 || !dropped.is_empty();
@@ -72,6 +74,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         verifiers: servers,
         holders: servers,
         outstanding: Known::Absent,
+        untold: Known::Absent,
         is_spreading: !published.0 || (how_far.has_other)(names::CLUSTER_CA_HASH),
         busy: how_far.busy,
     };
@@ -82,16 +85,26 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         again: None,
         signed_until: None,
         believed_since: since(observed, signs).map(|since| since.to_string()),
+        told_since: None,
         facts: facts.clone(),
     };
     if facts.believed.len() > 1 {
-        verified(observed, (&mut facts, &mut seen), is_complete, how_far);
+        verified(observed, (&mut facts, &mut seen), asked, how_far);
         if facts.wanted == Some(signs) && facts.holders == Known::Known(true) && !is_complete {
             nodes(observed, (&mut facts, &mut seen), asked, how_far);
         }
     } else if is_turned && !facts.is_spreading && !is_told_over(observed, CLUSTER, signs) {
-        let everybody = everybody(observed, published, is_complete, how_far);
-        facts.is_spreading = told(observed, everybody, &mut seen, how_far) != Known::Known(true);
+        let is_compromised = is_compromised(asked) && wanted == Some(signs);
+        // Once it is noted it was seen of everybody.
+        let since = alone_since(observed, &facts).filter(|_| is_compromised);
+        if since.is_none() {
+            let everybody = everybody(observed, published, is_complete, how_far);
+            let told = told(observed, everybody, &mut seen, how_far);
+            facts.is_spreading = told != Known::Known(true);
+        }
+        if !facts.is_spreading && is_compromised {
+            alone(observed, (&mut facts, &mut seen), (asked, since), how_far);
+        }
     }
     seen.facts = facts;
     seen
@@ -101,9 +114,10 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
 fn verified(
     observed: &Observed,
     (facts, seen): (&mut Facts, &mut Seen),
-    is_complete: bool,
+    asked: Option<&ClusterAuthorityTurn>,
     how_far: HowFar<'_>,
 ) {
+    let is_complete = is_complete(asked);
     let later = facts.believed.iter().skip(1);
     let unnoted: Vec<u32> = later
         .copied()
@@ -121,9 +135,103 @@ fn verified(
             facts.verifiers = Known::Unknown { why: NOT_WRITTEN };
         }
     }
-    let signs_anew = facts.wanted.filter(|wanted| *wanted != facts.signs);
-    if signs_anew.is_some_and(|wanted| !is_crossed(observed, wanted, how_far.now)) {
-        facts.verifiers = Known::Unknown { why: NOT_CROSSED };
+    let Some(wanted) = facts.wanted.filter(|wanted| *wanted != facts.signs) else {
+        return;
+    };
+    if !is_compromised(asked) {
+        if !is_crossed(observed, wanted, how_far.now) {
+            facts.verifiers = Known::Unknown { why: NOT_CROSSED };
+        }
+    } else if let Some(since) = since(observed, wanted).filter(|_| !is_complete) {
+        // No cross-certificate would let nodes of before believe what it signs.
+        let before = of_before(observed, facts, seen, (since, how_far));
+        let (what, or) = by_nodes(asked);
+        facts.untold = before.and_then(|nodes| {
+            Known::Known(format!(
+                "nodes to be {what} that joined before they were told of generation {wanted}, which signs when they are \
+                 gone; {or} spec.rotation.clusterCA.complete to {wanted}, and they are cut off then: {nodes}"
+            ))
+        });
+        seen.told_since = (facts.untold != Known::Absent).then(|| since.to_string());
+    }
+}
+
+/// What nodes are in use that believe others than the one that signs, which is the only one now, because a key of before was
+/// stolen: whoever has it would be believed by them.
+fn alone(
+    observed: &Observed,
+    (facts, seen): (&mut Facts, &mut Seen),
+    (asked, since): (Option<&ClusterAuthorityTurn>, Option<Timestamp>),
+    how_far: HowFar<'_>,
+) {
+    let signs = facts.signs;
+    let Some(since) = since else {
+        if !facts.hold {
+            let now = observed.kubelets.until(how_far.now);
+            let now = now.max(last_dropped(observed, facts)).to_string();
+            seen.notes = vec![(signs, names::BELIEVED_ALONE_SINCE, now)];
+        }
+        facts.untold = Known::Unknown { why: NOT_WRITTEN };
+        return;
+    };
+    let before = of_before(observed, facts, seen, (since, how_far));
+    let (what, or) = by_nodes(asked);
+    let mend = or.strip_suffix(", or").map(|mend| format!("; {mend}"));
+    let mend = mend.unwrap_or_default();
+    facts.untold = before.and_then(|nodes| {
+        Known::Known(format!(
+            "nodes to be {what} that joined when others than generation {signs} were believed, one of which was \
+             stolen{mend}: {nodes}"
+        ))
+    });
+    seen.told_since = (facts.untold != Known::Absent).then(|| since.to_string());
+}
+
+/// Since when machines are made that believe nobody but the one that signs, as its Secret says; none where something was
+/// dropped after that.
+fn alone_since(observed: &Observed, facts: &Facts) -> Option<Timestamp> {
+    let since = noted(observed, facts.signs, names::BELIEVED_ALONE_SINCE)?;
+    (since >= last_dropped(observed, facts)).then_some(since)
+}
+
+/// When the last of the others was dropped.
+fn last_dropped(observed: &Observed, facts: &Facts) -> Timestamp {
+    let dropped = facts.dropped.iter();
+    let times = dropped.filter_map(|generation| noted(observed, *generation, names::DROPPED));
+    times.max().unwrap_or(Timestamp::MIN)
+}
+
+/// What nodes are in use of machines that were made before then.
+fn of_before(
+    observed: &Observed,
+    facts: &Facts,
+    seen: &mut Seen,
+    (since, how_far): (Timestamp, HowFar<'_>),
+) -> Known<String> {
+    let kubelets = &observed.kubelets;
+    let before = kubelets.of_before(since);
+    let is_asked = !facts.hold && how_far.busy.is_none() && kubelets.are_to_be_asked(since);
+    let address = how_far.api.filter(|_| is_asked);
+    let ask = address.map(|address| Action::AskNodes { address });
+    seen.ask = seen.ask.take().or(ask);
+    // Machines tell by themselves.
+    let looks = kubelets.nodes.is_some() && before != Known::Absent;
+    seen.again = seen.again.or(looks.then_some(LOOK_AT_NODES));
+    before
+}
+
+/// What becomes of nodes of before, and what else a user may have become of them, for people.
+fn by_nodes(asked: Option<&ClusterAuthorityTurn>) -> (&'static str, &'static str) {
+    match asked.map(|turn| turn.nodes) {
+        Some(NodesOfBefore::Replace) => ("replaced", "set"),
+        Some(NodesOfBefore::InPlace) => (
+            "told in place, or replaced,",
+            "set spec.rotation.clusterCA.nodes to Replace, or",
+        ),
+        Some(NodesOfBefore::Wait) | None => (
+            "replaced",
+            "set spec.rotation.clusterCA.nodes to Replace or InPlace, or",
+        ),
     }
 }
 
@@ -191,7 +299,7 @@ fn told(
 fn nodes(
     observed: &Observed,
     (facts, seen): (&mut Facts, &mut Seen),
-    asked: Option<&NodeAuthorityTurn>,
+    asked: Option<&ClusterAuthorityTurn>,
     how_far: HowFar<'_>,
 ) {
     if facts.believed.first() == Some(&facts.signs) {
@@ -201,26 +309,8 @@ fn nodes(
         facts.outstanding = Known::Unknown { why: NOT_WRITTEN };
         return;
     };
-    let kubelets = &observed.kubelets;
-    let before = kubelets.of_before(since);
-    let is_asked = !facts.hold && how_far.busy.is_none() && kubelets.are_to_be_asked(since);
-    let address = how_far.api.filter(|_| is_asked);
-    let ask = address.map(|address| Action::AskNodes { address });
-    seen.ask = seen.ask.take().or(ask);
-    // Machines tell by themselves.
-    let looks = kubelets.nodes.is_some() && before != Known::Absent;
-    seen.again = seen.again.or(looks.then_some(LOOK_AT_NODES));
-    let (what, or) = match asked.map(|turn| turn.nodes) {
-        Some(NodesOfBefore::Replace) => ("replaced", "set"),
-        Some(NodesOfBefore::InPlace) => (
-            "told in place, or replaced,",
-            "set spec.rotation.clusterCA.nodes to Replace, or",
-        ),
-        Some(NodesOfBefore::Wait) | None => (
-            "replaced",
-            "set spec.rotation.clusterCA.nodes to Replace or InPlace, or",
-        ),
-    };
+    let before = of_before(observed, facts, seen, (since, how_far));
+    let (what, or) = by_nodes(asked);
     let signs = facts.signs;
     facts.outstanding = before.and_then(|nodes| {
         Known::Known(format!(
@@ -230,7 +320,16 @@ fn nodes(
     });
 }
 
-fn asked(observed: &Observed) -> Option<&NodeAuthorityTurn> {
+fn is_complete(asked: Option<&ClusterAuthorityTurn>) -> bool {
+    asked.is_some_and(|turn| turn.complete >= Some(turn.generation))
+}
+
+/// Whether the wanted generation is made because a key of before was stolen.
+fn is_compromised(asked: Option<&ClusterAuthorityTurn>) -> bool {
+    asked.is_some_and(|turn| turn.compromised == Some(turn.generation))
+}
+
+fn asked(observed: &Observed) -> Option<&ClusterAuthorityTurn> {
     observed.cluster.spec.rotation.cluster_ca.as_ref()
 }
 
@@ -315,9 +414,14 @@ fn kubeconfig(observed: &Observed) -> Known<bool> {
 
 /// Since when machines are made that believe a generation, as its Secret says.
 fn since(observed: &Observed, generation: u32) -> Option<Timestamp> {
+    noted(observed, generation, names::BELIEVED_SINCE)
+}
+
+/// The time in an annotation of its Secret.
+fn noted(observed: &Observed, generation: u32, annotation: &str) -> Option<Timestamp> {
     let ns = observed.tenant_namespace();
     let secret = authority_name(AUTHORITY, generation);
     let live = observed.find("Secret", &ns, &secret).there()?;
-    let since = live["metadata"]["annotations"][names::BELIEVED_SINCE].as_str()?;
+    let since = live["metadata"]["annotations"][annotation].as_str()?;
     since.parse().ok()
 }

@@ -76,6 +76,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         verifiers,
         holders: servers,
         outstanding: Known::Absent,
+        untold: Known::Absent,
         is_spreading,
         busy: how_far.busy,
     };
@@ -94,6 +95,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         again: again.or(later),
         signed_until: None,
         believed_since: None,
+        told_since: None,
     }
 }
 

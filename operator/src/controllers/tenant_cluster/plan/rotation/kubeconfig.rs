@@ -162,5 +162,6 @@ pub(super) fn told(
             .map(|until| until.to_string()),
         signed_until: None,
         believed_since: None,
+        told_since: None,
     })
 }

@@ -62,6 +62,9 @@ pub(super) struct Seen {
     pub(super) signed_until: Option<String>,
     /// Since when machines are made that believe the generation that signs.
     pub(super) believed_since: Option<String>,
+    /// Since when machines are made that are told what nodes have to be told before it goes on; none where it does not wait for
+    /// that.
+    pub(super) told_since: Option<String>,
 }
 
 /// Generations that were dropped, of what its Secrets are called but for the number.

@@ -87,6 +87,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
     let facts = Facts {
         wanted,
         hold: asked.is_some_and(|turn| turn.hold),
+        untold: Known::Absent,
         is_spreading: !published.0 || are_others_named(observed, &believed),
         believed,
         dropped: dropped(observed, names::SERVICE_ACCOUNT),
@@ -104,6 +105,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         again: again.and_then(|again| Duration::try_from(again).ok()),
         signed_until: None,
         believed_since: None,
+        told_since: None,
     }
 }
 

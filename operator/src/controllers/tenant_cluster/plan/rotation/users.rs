@@ -62,6 +62,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         verifiers: how_far.is_current(control_plane, published.0),
         holders,
         outstanding: Known::Absent,
+        untold: Known::Absent,
         is_spreading: !has_clients_of(observed, AUTHORITY)
             || (how_far.has_other)(names::CLIENTS_HASH),
         busy: how_far.busy,
@@ -82,6 +83,7 @@ pub(super) fn see(observed: &Observed, signs: u32, how_far: HowFar<'_>) -> Seen 
         again,
         signed_until: None,
         believed_since: None,
+        told_since: None,
     }
 }
 
