@@ -6,9 +6,10 @@
 #![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
 
 use std::net::{SocketAddrV6, TcpStream};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Result;
+use jiff::Timestamp;
 use lab::programs::KubernetesVersion;
 use lab::ssh_host::PORT;
 use provider_static::answer::Answer;
@@ -35,17 +36,15 @@ use checkout::{Lab, connector};
 const DOWN: &str = "the lab is down: `cargo xtask lab up` starts it\n";
 
 async fn facts(session: &Session) -> Result<Facts> {
-    Ok(Facts::read(
-        &session.run(&FACTS, &Parameters::default()).await?,
-    ))
+    let asked = Timestamp::now();
+    let answer = session.run(&FACTS, &Parameters::default()).await?;
+    Ok(Facts::read(&answer).asked_between(asked, Timestamp::now()))
 }
 
 /// What keeps the machine from becoming a node, but for what its kernel, which is this machine's, does.
 fn own_problems(facts: &Facts, sends_programs: bool) -> Vec<Problem> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let needs = Needs {
         us: owner(),
-        now: now.as_secs(),
         sends_programs,
         ..Needs::default()
     };

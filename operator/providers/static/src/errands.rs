@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use api::host::HostNode;
+use jiff::Timestamp;
 use tokio::fs::File;
 
 use crate::join;
@@ -83,7 +84,9 @@ impl Order {
 /// [`Error`]; then nobody knows what was done.
 pub async fn run(session: &Session, order: &Order) -> Result<Outcome, Error> {
     let caller = Parameters::default().plain("machine", &order.owner.machine);
-    let facts = Facts::read(&session.run(&FACTS, &caller).await?);
+    let asked = Timestamp::now();
+    let answer = session.run(&FACTS, &caller).await?;
+    let facts = Facts::read(&answer).asked_between(asked, Timestamp::now());
     if !order.expected.is_empty() && !order.expected.contains(&facts.machine_id) {
         let machine_id = facts.machine_id;
         return Ok(Outcome::AnotherMachine { machine_id });

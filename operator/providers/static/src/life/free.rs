@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use api::host::HostPhase;
 use api::{ConditionType, Host, Reason};
-use jiff::Timestamp;
 
 use super::observed::{Finding, Observed, Outcome, Twin};
 use super::status::{Draft, architecture, kept};
@@ -37,7 +36,7 @@ pub(super) fn free(
             facts,
             host_key,
             clean,
-        } => return seen(observed, look, (facts, host_key, clean), draft),
+        } => return seen(observed, (facts, host_key, clean), draft),
         Outcome::AnotherMachine { machine_id } => {
             draft.yes(ConditionType::Reachable, Reason::AsExpected);
             draft.unknown(ConditionType::Clean, Reason::NotLookedAt);
@@ -59,7 +58,6 @@ pub(super) fn free(
 /// A machine that nobody has, and what it said.
 fn seen(
     observed: &Observed,
-    look: &Finding,
     (facts, host_key, clean): (&Facts, &str, &Cleanliness),
     draft: &mut Draft,
 ) -> Option<Duration> {
@@ -67,14 +65,14 @@ fn seen(
     draft.status.facts = Some(kept(facts, host_key));
     draft.status.node = None;
     if adoption::is_node(&observed.host, facts) {
-        return node(observed, look, facts, draft);
+        return node(observed, facts, draft);
     }
     let is_clean = said_clean(clean, draft);
     let mut host = observed.host.clone();
     host.status = Some(draft.status.clone());
     let this = Twin::of(&host);
     let duplicate = this.and_then(|this| identity::duplicate(&this, &observed.others));
-    let problems = problems(observed, facts, look.at);
+    let problems = problems(observed, facts);
     let (is_usable, phase) = if let Some(owner) = &facts.owner {
         let message = Claim::Foreign(owner.clone()).words();
         draft.no(ConditionType::Verified, Reason::OwnedByAnother, &message);
@@ -97,12 +95,12 @@ fn seen(
 }
 
 /// A machine that is a node already and is to be taken over as it runs.
-fn node(observed: &Observed, look: &Finding, facts: &Facts, draft: &mut Draft) -> Option<Duration> {
+fn node(observed: &Observed, facts: &Facts, draft: &mut Draft) -> Option<Duration> {
     let mut host = observed.host.clone();
     host.status = Some(draft.status.clone());
     let this = Twin::of(&host);
     let duplicate = this.and_then(|this| identity::duplicate(&this, &observed.others));
-    let needs = needs(observed, facts, look.at);
+    let needs = needs(observed, facts);
     let problems = in_words(&observed.host, &preflight::problems_of_node(facts, &needs));
     let found = adoption::node(facts);
     let called = found.as_ref().map_or("", |node| &node.name);
@@ -140,13 +138,12 @@ pub(super) fn said_clean(clean: &Cleanliness, draft: &mut Draft) -> bool {
 }
 
 /// What is asked of a machine that nobody has.
-fn needs(observed: &Observed, facts: &Facts, at: Timestamp) -> preflight::Needs {
+fn needs(observed: &Observed, facts: &Facts) -> preflight::Needs {
     preflight::Needs {
         us: facts.owner.clone().unwrap_or(Owner {
             machine: "nobody".to_owned(),
             ..Owner::default()
         }),
-        now: u64::try_from(at.as_second()).unwrap_or_default(),
         cgroup1: observed.allows_cgroup1,
         sends_programs: observed.programs.are_for(architecture(&facts.arch)),
         node_address: observed.host.spec.node_address(),
@@ -155,8 +152,8 @@ fn needs(observed: &Observed, facts: &Facts, at: Timestamp) -> preflight::Needs 
 }
 
 /// Everything that keeps a machine from becoming a node, in one text; empty: nothing. Whose it is has been asked.
-fn problems(observed: &Observed, facts: &Facts, at: Timestamp) -> String {
-    let needs = needs(observed, facts, at);
+fn problems(observed: &Observed, facts: &Facts) -> String {
+    let needs = needs(observed, facts);
     in_words(&observed.host, &preflight::problems(facts, &needs))
 }
 

@@ -22,8 +22,10 @@ use crate::session::retry;
 
 /// How often a machine is looked at where nothing is to be done.
 pub const AT_REST: Duration = Duration::from_mins(10);
-/// How often one that works is asked at first; doubled each time.
+/// How often one that works is asked at first.
 const FIRST_POLL: Duration = Duration::from_secs(2);
+/// So many times: most are done by then. After that it is doubled each time.
+const SOON: u32 = 4;
 /// How often at last.
 const LAST_POLL: Duration = Duration::from_secs(15);
 /// How long a machine may be silent while it is to be reset, before its Machine goes without it.
@@ -131,7 +133,7 @@ fn due(
         (0, 0) => rest + rest.mul_f64(0.2 * chance(host, 0)),
         (failures, 0) => retry::after(failures, chance(host, failures)),
         (_, polls) => FIRST_POLL
-            .saturating_mul(1 << (polls - 1).min(8))
+            .saturating_mul(1 << polls.saturating_sub(SOON).min(8))
             .min(LAST_POLL),
     };
     look.at

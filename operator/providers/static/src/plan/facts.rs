@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::claim::Owner;
@@ -32,6 +33,8 @@ pub struct Facts {
     pub kernel: String,
     /// Its clock, in seconds since 1970.
     pub clock: Option<u64>,
+    /// By how many seconds it is off for certain, see [`Self::asked_between`]; none: nobody knows.
+    pub clock_skew: Option<u64>,
     /// cgroup v2 alone.
     pub cgroup2: bool,
     /// `/dev/net/tun`.
@@ -94,6 +97,7 @@ impl Facts {
             os: answer.words("os").trim().to_owned(),
             kernel: answer.words("kernel"),
             clock: answer.number("clock"),
+            clock_skew: None,
             cgroup2: answer.is("cgroup2"),
             tun: answer.is("tun"),
             wireguard: answer.is("wireguard"),
@@ -135,6 +139,19 @@ impl Facts {
             }),
             owner_looked: answer.number("ownerLooked"),
         }
+    }
+
+    /// With what the answer says of the machine's clock. It was read at some moment between the question and the end of the
+    /// answer, which may be a minute later on a slow machine: only what is outside of that is skew.
+    #[must_use]
+    pub fn asked_between(mut self, asked: Timestamp, answered: Timestamp) -> Self {
+        let seconds = |time: Timestamp| u64::try_from(time.as_second()).unwrap_or_default();
+        let (first, last) = (seconds(asked), seconds(answered));
+        self.clock_skew = self.clock.map(|clock| match clock < first {
+            true => first - clock,
+            false => clock.saturating_sub(last),
+        });
+        self
     }
 }
 
@@ -178,6 +195,23 @@ mod tests {
         assert_eq!(facts.memory_mib, None);
         assert!(facts.kubelet_configured && facts.owner.is_some());
         assert!(facts.foreign_tasks > 0 && !facts.writable && !facts.cgroup2);
+    }
+
+    #[test]
+    fn clock_is_off_by_what_no_slow_answer_explains() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let skew = |clock: Option<u64>| {
+            let facts = Facts {
+                clock,
+                ..Facts::default()
+            };
+            facts.asked_between(at(1000), at(1053)).clock_skew
+        };
+        assert_eq!(skew(None), None);
+        for clock in [1000, 1018, 1053] {
+            assert_eq!(skew(Some(clock)), Some(0), "{clock}");
+        }
+        assert_eq!((skew(Some(965)), skew(Some(1090))), (Some(35), Some(37)));
     }
 
     #[test]

@@ -41,8 +41,6 @@ pub struct Needs {
     pub ca: String,
     /// By which address the node is to be known; none: that is not asked.
     pub node_address: Option<IpAddr>,
-    /// The time here, in seconds since 1970, halfway between question and answer.
-    pub now: u64,
 }
 
 /// Why a machine cannot become a node.
@@ -231,7 +229,7 @@ fn hardware(facts: &Facts, needs: &Needs) -> Vec<Problem> {
         Some(mib) if mib > 0 && !needs.swap => found.push(Problem::Swap(mib)),
         _ => {}
     }
-    match facts.clock.map(|clock| clock.abs_diff(needs.now)) {
+    match facts.clock_skew {
         None => found.push(Problem::Unknown("clock")),
         Some(skew) if skew >= MOST_SKEW_SECONDS => found.push(Problem::Clock(skew)),
         _ => {}

@@ -211,7 +211,7 @@ impl World {
                 machine_id: real.machine_id.clone(),
             }
         } else {
-            perform(real, errand, uid.as_deref(), self.now)
+            perform(real, errand, uid.as_deref())
         };
         let outcome = match is_lost {
             true => failed(Reason::HostUnreachable),
@@ -268,7 +268,7 @@ impl World {
     }
 }
 
-fn perform(real: &mut Real, errand: Errand, uid: Option<&str>, now: Timestamp) -> Outcome {
+fn perform(real: &mut Real, errand: Errand, uid: Option<&str>) -> Outcome {
     let owner = |real: &Real| Owner {
         installation: "i".to_owned(),
         tenant_cluster: "tc".to_owned(),
@@ -282,7 +282,6 @@ fn perform(real: &mut Real, errand: Errand, uid: Option<&str>, now: Timestamp) -
     match errand {
         Errand::Inspect => {
             let mut facts = facts(&real.machine_id);
-            facts.clock = u64::try_from(now.as_second()).ok();
             facts.owner = real.owner.is_some().then(|| owner(real));
             Outcome::Seen {
                 facts: Box::new(facts),

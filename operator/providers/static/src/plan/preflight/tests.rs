@@ -14,7 +14,7 @@ fn good() -> Facts {
         disk_free_mib: Some(20_000),
         os: "debian 12".to_owned(),
         kernel: "6.1.0-18-amd64".to_owned(),
-        clock: Some(1_000_010),
+        clock_skew: Some(10),
         cgroup2: true,
         tun: true,
         overlay: true,
@@ -27,7 +27,6 @@ fn good() -> Facts {
 
 fn needs() -> Needs {
     Needs {
-        now: 1_000_000,
         ca: "ca".to_owned(),
         us: Owner {
             installation: "i".to_owned(),
@@ -79,8 +78,8 @@ fn each_thing_that_is_wrong_is_said_alone_and_how_to_mend_it() {
         (changed(|f| f.disk_free_mib = Some(9000)), "10240"),
         (changed(|f| f.writable = false), "read-only"),
         (changed(|f| f.run_is_memory = false), "tmpfs"),
-        (changed(|f| f.clock = Some(1_000_030)), "30 s off"),
-        (changed(|f| f.clock = Some(999_000)), "1000 s off"),
+        (changed(|f| f.clock_skew = Some(30)), "30 s off"),
+        (changed(|f| f.clock_skew = Some(1000)), "1000 s off"),
         (changed(|f| f.overlay = false), "modprobe overlay"),
         (
             changed(|f| f.bridge_filter = false),
