@@ -41,6 +41,9 @@ pub(crate) enum Command {
         /// Have new tenant clusters begin with golden files, which are made of the versions that the lab has
         #[arg(long)]
         golden: bool,
+        /// Keep so many control planes waiting for somebody who wants one, of the first version that the lab has
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        standby: u16,
     },
     /// Machines that are reached by SSH, at native speed
     #[command(subcommand)]
@@ -119,13 +122,18 @@ pub(crate) fn run(command: Command) -> Result<()> {
                 layout.kubeconfig().display()
             ));
         }
-        Command::Install { release, golden } => {
+        Command::Install {
+            release,
+            golden,
+            standby,
+        } => {
             let operator = Operator {
                 build: match release {
                     true => Build::Release,
                     false => Build::Dev,
                 },
                 golden,
+                standby,
                 ..Operator::as_released(env!("CARGO_PKG_VERSION"))
             };
             lab::install_operator(&layout, &operator, &Progress::new())?;

@@ -64,7 +64,7 @@ pub(crate) struct Args {
     busy: usize,
     /// Which nodes tenant clusters have where the suite does not prove virtual machines; with `host` these suites
     /// are run first, on hosts that play them, and the others afterwards on KubeVirt. Not of `--changed`
-    #[arg(long, value_enum, env = Nodes::VARIABLE, default_value_t)]
+    #[arg(long, value_enum, env = Nodes::VARIABLE, default_value_t = Nodes::Host)]
     nodes: Nodes,
     /// Who runs this ends it after so many minutes: T2 is left out, and named, where it could not end by then
     #[arg(long, value_name = "MINUTES", conflicts_with_all = ["all", "changed"])]

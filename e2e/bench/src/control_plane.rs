@@ -10,10 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
-use api::{TenantCluster, TenantClusterSpec};
+use anyhow::{Context as _, Result, ensure};
+use api::condition::is_true;
+use api::{ConditionType, TenantCluster, TenantClusterSpec};
 use futures::future::join_all;
-use kube::{Api, api::ListParams};
+use kube::{Api, ResourceExt, api::ListParams};
 
 use super::{
     Machine, Report, machine, observe,
@@ -23,9 +24,10 @@ use super::{
     round,
 };
 use suites::cluster::{
-    Management, Tenant,
+    Management, OPERATOR_NAMESPACE, Tenant,
     audit::{Request, by_verb_and_resource},
     operator::{self, cpu_between, largest},
+    wait::wait_for,
 };
 
 /// The operator may still write a status after the first answer.
@@ -78,6 +80,8 @@ fn empty(options: &Options) -> Report {
         tenants: options.tenants,
         usable_s: Spread::default(),
         ready_s: Spread::default(),
+        standby_usable_s: Spread::default(),
+        standby_ready_s: Spread::default(),
         operator: OperatorCost::default(),
         burst8_s: None,
         burst20_s: None,
@@ -121,6 +125,9 @@ impl Bench<'_> {
     }
 
     async fn measure(&mut self) -> Result<()> {
+        if self.standby().await? {
+            return Ok(());
+        }
         let all: Api<TenantCluster> = Api::all(self.management.client.clone());
         let others = all.list(&ListParams::default()).await?.items.len();
         if others > 0 {
@@ -142,6 +149,48 @@ impl Bench<'_> {
         }
         self.idle(&kept).await?;
         self.remove(kept).await
+    }
+
+    /// Creations that take over a control plane that waits; false where the operator keeps none.
+    async fn standby(&mut self) -> Result<bool> {
+        let space = format!("{OPERATOR_NAMESPACE}-standby");
+        let waiting: Api<TenantCluster> = Api::namespaced(self.management.client.clone(), &space);
+        let found = waiting.list(&ListParams::default()).await?;
+        let Some(name) = found.items.first().map(ResourceExt::name_any) else {
+            return Ok(false);
+        };
+        let patience = self.options.patience;
+        let (mut usable, mut ready, mut taken) = (Vec::new(), Vec::new(), String::new());
+        for number in 0..self.options.tenants {
+            let waits = |c: &TenantCluster| {
+                let uid = c.uid().filter(|uid| *uid != taken)?;
+                let conditions = &c.status.as_ref()?.conditions;
+                is_true(conditions, ConditionType::Ready).then_some(uid)
+            };
+            taken = wait_for(&waiting, &name, "waits for somebody", patience, waits).await?;
+            // As it is when nobody has just started anything.
+            tokio::time::sleep(AFTERMATH).await;
+            let tenant = self.create(&format!("taking-{number}")).await?;
+            let (answer, condition) = tokio::join!(tenant.usable(patience), tenant.ready(patience));
+            let (answer, (_, after)) = (answer?, condition?);
+            let bears = tenant.get().await?.taken_over().map(|of| of.uid.clone());
+            ensure!(
+                bears.as_ref() == Some(&taken),
+                "{} took nothing over",
+                tenant.name
+            );
+            (self.say)(format!(
+                "{}: {:.2?} usable, {after:.2?} Ready, taken over",
+                tenant.name, answer.after
+            ));
+            usable.push(answer.after.as_secs_f64());
+            ready.push(after.as_secs_f64());
+            tenant.delete().await?;
+            tenant.gone(Duration::from_secs(300)).await?;
+        }
+        self.report.standby_usable_s = Spread::of(&usable);
+        self.report.standby_ready_s = Spread::of(&ready);
+        Ok(true)
     }
 
     async fn one_by_one(&mut self) -> Result<()> {

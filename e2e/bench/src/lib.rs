@@ -8,6 +8,7 @@ mod changes;
 mod clients;
 mod control_plane;
 pub mod csi;
+pub mod hosts;
 mod machine;
 mod observe;
 mod place;

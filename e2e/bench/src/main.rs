@@ -6,7 +6,7 @@ use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
 use api::storage::Hotplug;
-use bench::{Options, autoscaler, csi, restore, rotation, sleep, upgrade, workers};
+use bench::{Options, autoscaler, csi, hosts, restore, rotation, sleep, upgrade, workers};
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
@@ -113,6 +113,24 @@ enum Bench {
         idle: u64,
         /// Seconds that one step may take
         #[arg(long, default_value_t = 900)]
+        patience: u64,
+        /// JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// How long machines that are reached by SSH take to be nodes and to be clean again, and whether secrets stay
+    Hosts {
+        /// Machines, one after another
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        /// Hosts, and machines at once; 0 leaves the latter out
+        #[arg(long, default_value_t = 10)]
+        many: usize,
+        /// Kubernetes version of tenant cluster and nodes
+        #[arg(long, default_value = "1.35.4")]
+        kubernetes: String,
+        /// Seconds that one step may take
+        #[arg(long, default_value_t = 600)]
         patience: u64,
         /// JSON instead of a table
         #[arg(long)]
@@ -316,6 +334,25 @@ async fn run(bench: Bench) -> Result<()> {
                 patience: Duration::from_secs(patience),
             };
             let report = Box::pin(csi::run(&options, &say)).await?;
+            match json {
+                true => pretty(&report)?,
+                false => report.table(),
+            }
+        }
+        Bench::Hosts {
+            rounds,
+            many,
+            kubernetes,
+            patience,
+            json,
+        } => {
+            let options = hosts::Options {
+                rounds,
+                many,
+                version: kubernetes,
+                patience: Duration::from_secs(patience),
+            };
+            let report = Box::pin(hosts::run(&options, &say)).await?;
             match json {
                 true => pretty(&report)?,
                 false => report.table(),

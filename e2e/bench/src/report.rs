@@ -21,6 +21,11 @@ pub struct Report {
     pub usable_s: Spread,
     /// Create call to the condition Ready, seconds.
     pub ready_s: Spread,
+    /// Create call to the first authenticated write where a control plane waits and is taken over, seconds; then nothing
+    /// else is measured.
+    pub standby_usable_s: Spread,
+    /// The same to the condition Ready.
+    pub standby_ready_s: Spread,
     /// What the operator costs.
     pub operator: OperatorCost,
     /// Create calls of 8 tenants at once to the last one's first write, seconds.
@@ -75,6 +80,39 @@ impl Spread {
             all: values.iter().copied().map(round).collect(),
         }
     }
+}
+
+/// A value, or that it was not measured.
+pub(super) fn number(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), |value| value.to_string())
+}
+
+/// Median and 95th percentile.
+pub(super) fn pair(spread: &Spread) -> String {
+    format!("{} / {}", number(spread.p50), number(spread.p95))
+}
+
+/// A table for people: what was measured, and its goal.
+pub(super) fn table(
+    machine: &Machine,
+    version: &str,
+    rows: &[(&str, String, &str)],
+    notes: &[String],
+) -> String {
+    let m = machine;
+    let mut text = format!(
+        "{} · {} cores {} · {} GiB · load {} · {}\nKubernetes {version}\n\n",
+        m.date, m.cores, m.cpu, m.memory_gib, m.load_before, m.commit,
+    );
+    let heading = ("", "measured".to_owned(), "goal");
+    for (what, value, goal) in [&heading].into_iter().chain(rows) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{what:<52} {value:>14} {goal:>8}");
+    }
+    for note in notes {
+        let _ = writeln!(text, "{note}");
+    }
+    text
 }
 
 /// What the operator costs.
@@ -142,6 +180,18 @@ impl Report {
                 "4.5 / 6.5",
             ),
             ("create to Ready, p50 / p95", spread(&self.ready_s), "s", ""),
+            (
+                "usable by taking over, p50 / p95",
+                spread(&self.standby_usable_s),
+                "s",
+                "≤ 0.8",
+            ),
+            (
+                "Ready by taking over, p50 / p95",
+                spread(&self.standby_ready_s),
+                "s",
+                "",
+            ),
             ("delete to gone, p50 / p95", spread(&self.delete_s), "s", ""),
             ("8 at once, all usable", number(self.burst8_s), "s", "45"),
             ("20 at once, all usable", number(self.burst20_s), "s", "110"),

@@ -3,7 +3,6 @@
 //!
 //! Invariant: everything lives in the namespace of the run, which goes whatever happens; a client knows nothing of sleep.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -15,7 +14,7 @@ use suites::scenario::{self, Scenario, sleeping};
 
 use super::machine::Machine;
 use super::place::unless_interrupted;
-use super::report::Spread;
+use super::report::{Spread, pair, table};
 use super::round;
 
 /// What it asks for.
@@ -55,15 +54,7 @@ impl Report {
     /// For people.
     #[must_use]
     pub fn table(&self) -> String {
-        let m = &self.machine;
-        let mut text = format!(
-            "{} · {} cores {} · {} GiB · load {} · {}\nKubernetes {}\n\n",
-            m.date, m.cores, m.cpu, m.memory_gib, m.load_before, m.commit, self.version,
-        );
-        let number = |value: Option<f64>| value.map_or("-".to_owned(), |v| v.to_string());
-        let pair = |spread: &Spread| format!("{} / {}", number(spread.p50), number(spread.p95));
-        for (what, value, goal) in [
-            ("", "measured".to_owned(), "goal"),
+        let rows = [
             (
                 "request to answer asleep, s, p50 / p95",
                 pair(&self.wake_s),
@@ -71,14 +62,8 @@ impl Report {
             ),
             ("requests that failed before", self.refused.to_string(), "0"),
             ("put to sleep, s, p50 / p95", pair(&self.sleep_s), ""),
-        ] {
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{what:<52} {value:>14} {goal:>8}");
-        }
-        for note in &self.notes {
-            let _ = writeln!(text, "{note}");
-        }
-        text
+        ];
+        table(&self.machine, &self.version, &rows, &self.notes)
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -50,6 +51,8 @@ pub struct Operator {
     pub namespace: String,
     /// Whether new tenant clusters begin with golden files: of every version that the lab has for tenants.
     pub golden: bool,
+    /// Control planes that wait for somebody who wants one, of the first version that the lab has for tenants.
+    pub standby: u16,
     /// `--set` values on top of the chart's own.
     pub values: Vec<(String, String)>,
     /// The version of the image's tag.
@@ -67,6 +70,7 @@ impl Operator {
             adapters: Adapter::ALL.to_vec(),
             namespace,
             golden: false,
+            standby: 0,
             values: Vec::new(),
             version: version.to_owned(),
         }
@@ -173,6 +177,16 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
         let starts: BTreeMap<_, _> = starts.collect();
         let starts = format!("config.goldenStarts={}", serde_json::to_string(&starts)?);
         helm.args(["--set-json", &starts]);
+    }
+    if let Some(version) = state
+        .tenant_versions
+        .first()
+        .filter(|_| operator.standby > 0)
+    {
+        let version: KubernetesVersion = version.parse()?;
+        let version = version.to_string();
+        let standby = json!({ version: operator.standby });
+        helm.args(["--set-json", &format!("config.standby={standby}")]);
     }
     if state.storage {
         let classes = format!("config.storage.classes={}", storage::offered());
