@@ -84,6 +84,19 @@ impl Replica {
     fn owns(&self, key: &str) -> bool {
         self.operator.context.shards.owns(key)
     }
+
+    /// What it is at, for whoever asks why nothing happens.
+    fn is_at(&self, site: &Site) -> String {
+        let context = &self.operator.context;
+        format!(
+            "leads: {}, members: {}, has the user's namespace: {}, knows {} TenantClusters, wrote {}",
+            context.leadership.is_leader(),
+            context.shards.members(),
+            self.owns(&site.users),
+            context.stores.clusters.len(),
+            self.operator.plan.writes(),
+        )
+    }
 }
 
 impl Drop for Replica {
@@ -129,7 +142,10 @@ async fn each_tenant_cluster_is_of_one_operator_and_goes_on_with_the_other_when_
         site.create(name).await?;
     }
     for name in TENANTS {
-        site.wait_ready(name).await?;
+        site.wait_ready(name).await.with_context(|| {
+            let [mine, other] = [&mine, &other].map(|replica| replica.is_at(&site));
+            format!("whose it is: {mine}; the other one: {other}")
+        })?;
     }
     ensure!(!other.owns(&site.users), "both have them");
     ensure!(
